@@ -1,0 +1,29 @@
+//! Q4_1: 32 weights of 4 bits with one scale and one minimum. `w[i] = d * q[i] + m`.
+//!
+//! Byte `i` of the nibbles holds weight `i` in its low half and weight `i + 16` in its high half.
+
+#![forbid(unsafe_code)]
+
+use super::float::f16_at;
+
+/// Weights in a block.
+pub const BLOCK_LEN: usize = 32;
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = QS + BLOCK_LEN / 2;
+/// Byte offset of the scale `d`, a half.
+pub const D: usize = 0;
+/// Byte offset of the minimum `m`, a half.
+pub const M: usize = 2;
+/// Byte offset of the nibbles.
+pub const QS: usize = 4;
+
+/// Converts one block.
+pub fn dequantize_block(block: &[u8; BLOCK_BYTES], weights: &mut [f32; BLOCK_LEN]) {
+    let d = f16_at(block, D);
+    let m = f16_at(block, M);
+    let (low, high) = weights.split_at_mut(BLOCK_LEN / 2);
+    for ((low, high), &byte) in low.iter_mut().zip(high).zip(&block[QS..]) {
+        *low = d * f32::from(byte & 0xf) + m;
+        *high = d * f32::from(byte >> 4) + m;
+    }
+}

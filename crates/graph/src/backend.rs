@@ -1,0 +1,214 @@
+//! What a backend is: a device that takes a graph once and a batch each step.
+//!
+//! The trait knows plans, values and batches; no op, model or sequence. A backend owns one device,
+//! its weights and its persistent state. `submit` may return before the work is done; `wait` and
+//! `read` see its results.
+
+use zinc_gguf::{Bytes, DType};
+
+use crate::batch::{Batch, BatchError};
+use crate::fuse::Fusion;
+use crate::graph::{Graph, GraphError};
+use crate::section::ValueId;
+
+/// Storage format of keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvFormat {
+    /// Four bytes an element: the reference.
+    F32,
+    /// Two bytes an element.
+    F16,
+}
+
+impl KvFormat {
+    /// Bytes of `n` elements.
+    #[must_use]
+    pub const fn bytes(self, n: u64) -> u64 {
+        match self {
+            KvFormat::F32 => n * 4,
+            KvFormat::F16 => n * 2,
+        }
+    }
+
+    /// The value that comes back after storing `x`.
+    #[must_use]
+    pub fn round(self, x: f32) -> f32 {
+        match self {
+            KvFormat::F32 => x,
+            KvFormat::F16 => half::f16::from_f32(x).to_f32(),
+        }
+    }
+}
+
+/// The device behind a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Stable id, as `--device` takes it: `cpu`, `vulkan:0`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Fusions that the backend has kernels for.
+    pub fusions: &'static [Fusion],
+}
+
+/// A weight's storage: bytes in the file's own layout, kept alive by the handle.
+#[derive(Clone)]
+pub struct WeightData {
+    /// Storage type.
+    pub dtype: DType,
+    /// The tensor, row by row.
+    pub bytes: Bytes,
+}
+
+impl std::fmt::Debug for WeightData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WeightData({}, {} bytes)", self.dtype, self.bytes.len())
+    }
+}
+
+/// Sizes of the persistent state, fixed at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateSizes {
+    /// Pages of 16 tokens in the pool.
+    pub n_pages: u32,
+    /// Format of keys and values.
+    pub kv_format: KvFormat,
+    /// Slots of recurrent state.
+    pub n_slots: u32,
+}
+
+/// Largest step that a plan takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bucket {
+    /// Tokens.
+    pub tokens: u32,
+    /// Rows of logits.
+    pub outputs: u32,
+}
+
+/// How a plan is compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// Largest step.
+    pub bucket: Bucket,
+    /// Keep every value readable after the step: no buffer is reused (traces and tests).
+    pub keep_values: bool,
+}
+
+/// A compiled plan of one backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PlanId(pub u32);
+
+/// A submitted step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// A device that runs graphs.
+pub trait Backend: Send {
+    /// The device.
+    fn device(&self) -> &DeviceInfo;
+
+    /// Takes the weights and makes the persistent state, once. `weights[i]` is `graph.weights[i]`.
+    ///
+    /// # Errors
+    /// Not enough memory, or a storage type without a kernel.
+    fn load(&mut self, graph: &Graph, weights: Vec<WeightData>, state: StateSizes) -> Result<(), BackendError>;
+
+    /// Compiles the loaded graph, fused for this device, for steps up to a bucket.
+    ///
+    /// # Errors
+    /// Not enough memory, or an op without a kernel.
+    fn compile(&mut self, graph: &Graph, options: &PlanOptions) -> Result<PlanId, BackendError>;
+
+    /// Writes an input of the graph, `[rows][cols]`, for the next step of `plan`.
+    ///
+    /// # Errors
+    /// A value that is not an input, or more rows than the bucket has.
+    fn write(&mut self, plan: PlanId, value: ValueId, data: &[f32]) -> Result<(), BackendError>;
+
+    /// Starts one step.
+    ///
+    /// # Errors
+    /// A batch outside the plan's limits, or a lost device.
+    fn submit(&mut self, plan: PlanId, batch: &Batch) -> Result<Ticket, BackendError>;
+
+    /// Waits until the step is done.
+    ///
+    /// # Errors
+    /// A lost device.
+    fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError>;
+
+    /// Reads `dst.len() / cols` rows of an output of the last waited step, from row `row`.
+    /// Integers come as the bits of an f32.
+    ///
+    /// # Errors
+    /// A value that is not kept, or rows that the step did not have.
+    fn read(&mut self, plan: PlanId, value: ValueId, row: usize, dst: &mut [f32]) -> Result<(), BackendError>;
+
+    /// Copies the recurrent states of one slot to another.
+    ///
+    /// # Errors
+    /// A slot out of range, or a lost device.
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), BackendError>;
+}
+
+/// What can go wrong on a device.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The batch is outside the plan's limits.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// The graph cannot be run.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The device has not the memory.
+    #[error("{device}: {what} needs {needed} bytes, {available} are free")]
+    OutOfMemory {
+        /// Device id.
+        device: String,
+        /// What was to be allocated.
+        what: &'static str,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        available: u64,
+    },
+    /// A weight's bytes do not agree with its shape.
+    #[error("tensor `{name}`: {got} bytes where {dtype} of that shape has {expected}")]
+    WeightSize {
+        /// Tensor.
+        name: String,
+        /// Storage type.
+        dtype: DType,
+        /// Bytes of the shape.
+        expected: u64,
+        /// Bytes given.
+        got: u64,
+    },
+    /// A weight has a storage type that its use does not allow.
+    #[error("tensor `{name}` is stored as {dtype}, which this use of it does not allow; it must be F32")]
+    WeightType {
+        /// Tensor.
+        name: String,
+        /// Storage type found.
+        dtype: DType,
+    },
+    /// A plan, value, row or slot that is not there.
+    #[error("{what} {index} does not exist (there are {count})")]
+    NoSuch {
+        /// What was asked for.
+        what: &'static str,
+        /// Its index.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The device failed during a step.
+    #[error("{device}: {message}")]
+    Device {
+        /// Device id.
+        device: String,
+        /// The driver's word, and what to do.
+        message: String,
+    },
+}

@@ -1,0 +1,300 @@
+//! One driver for every op on every backend.
+//!
+//! A case is a one-section graph, a seed, a storage type and a few steps. The driver makes the
+//! weights and inputs from the seed, runs the steps on a backend and on the scalar reference, and
+//! compares every output of every step. State carries over from step to step on both sides.
+
+use zinc_gguf::{Bytes, DType};
+
+use crate::backend::{Backend, BackendError, Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
+use crate::batch::{Batch, PAGE_TOKENS};
+use crate::graph::Graph;
+use crate::ops;
+use crate::reference::Reference;
+use crate::section::{Builder, ValueId, WeightClass};
+use crate::shape::Elem;
+
+/// One test of one op.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// `op/what`.
+    pub name: String,
+    /// The graph under test.
+    pub graph: Graph,
+    dtype: DType,
+    seed: u64,
+    tolerance: f32,
+    spread: f32,
+    start: u32,
+    steps: Vec<u32>,
+    outputs: Option<Vec<u32>>,
+}
+
+/// Storage types that a `Matrix` weight may have: every type of the `gguf` crate.
+#[must_use]
+pub fn matrix_types() -> Vec<DType> {
+    DType::ALL.to_vec()
+}
+
+/// A case that is still being described.
+#[derive(Clone, Debug)]
+pub struct CaseBuilder(Case);
+
+impl Case {
+    /// Outputs may differ by `tolerance` times the root mean square of the reference's output.
+    #[expect(clippy::new_ret_no_self, reason = "a case exists once its graph is built")]
+    #[must_use]
+    pub fn new(name: String, tolerance: f32) -> CaseBuilder {
+        let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        CaseBuilder(Case { name, graph: Graph::default(), dtype: DType::F32, seed, tolerance, spread: 1.0, start: 0, steps: vec![1], outputs: None })
+    }
+
+    /// Runs the case on `backend` and compares with the reference.
+    ///
+    /// # Errors
+    /// What differs, by how much, and the seed.
+    pub fn run(&self, backend: &mut dyn Backend) -> Result<(), Failure> {
+        let mut reference = Reference::new();
+        let expected = self.outputs_of(&mut reference).map_err(|e| self.failure(format!("reference: {e}")))?;
+        let got = self.outputs_of(backend).map_err(|e| self.failure(e.to_string()))?;
+        for (step, (expected, got)) in expected.iter().zip(&got).enumerate() {
+            for (output, (expected, got)) in expected.iter().zip(got).enumerate() {
+                let elem = self.graph.shape(self.graph.outputs[output]).elem;
+                if let Some(difference) = differs(expected, got, elem, self.tolerance) {
+                    return Err(self.failure(format!("step {step}, output {output}: {difference}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        Failure { case: self.name.clone(), seed: self.seed, what }
+    }
+
+    fn outputs_of(&self, backend: &mut dyn Backend) -> Result<Vec<Vec<Vec<f32>>>, BackendError> {
+        let mut random = Seeded(self.seed);
+        let weights = self.graph.weights.iter().map(|w| {
+            let n = w.shape.iter().map(|&n| n as usize).product();
+            let dtype = if w.class == WeightClass::Matrix { self.dtype } else { DType::F32 };
+            let bytes = random_weight(&mut random, dtype, n);
+            WeightData { dtype, bytes: Bytes::from(bytes) }
+        });
+        let total: u32 = self.start + self.steps.iter().sum::<u32>();
+        let n_pages = total.div_ceil(PAGE_TOKENS) + 1;
+        backend.load(&self.graph, weights.collect(), StateSizes { n_pages, kv_format: KvFormat::F16, n_slots: 2 })?;
+        let tokens = self.steps.iter().copied().max().unwrap_or(1);
+        let plan = backend.compile(&self.graph, &PlanOptions { bucket: Bucket { tokens, outputs: tokens }, keep_values: false })?;
+        let mut position = self.start;
+        let mut results = Vec::new();
+        for &n in &self.steps {
+            let batch = self.batch(&mut random, position, n, n_pages);
+            for &input in &self.graph.inputs {
+                let count = n as usize * self.graph.shape(input).cols as usize;
+                let data: Vec<f32> = (0..count).map(|_| random.normal() * self.spread).collect();
+                backend.write(plan, input, &data)?;
+            }
+            let ticket = backend.submit(plan, &batch)?;
+            backend.wait(ticket)?;
+            results.push(self.graph.outputs.iter().map(|&id| read_all(backend, plan, &self.graph, id, &batch)).collect::<Result<_, _>>()?);
+            position += n;
+        }
+        Ok(results)
+    }
+
+    /// One sequence whose pages are handed out backwards, so that no kernel gets away with
+    /// taking position for place.
+    fn batch(&self, random: &mut Seeded, position: u32, n: u32, n_pages: u32) -> Batch {
+        let n_vocab = u32::try_from(crate::reference::n_vocab(&self.graph)).unwrap_or(512);
+        let mut batch = Batch {
+            ids: (0..n).map(|_| random.below(n_vocab)).collect(),
+            positions: (position..position + n).collect(),
+            seq_idx: vec![0; n as usize],
+            query_start: vec![0, n],
+            block_tables: (0..n_pages).rev().collect(),
+            pages_max: n_pages,
+            state_slots: vec![1],
+            output_rows: self.outputs.clone().unwrap_or_else(|| (0..n).collect()),
+            kv_slots: Vec::new(),
+        };
+        batch.kv_slots = batch.positions.iter().map(|&p| batch.slot_of(0, p)).collect();
+        batch
+    }
+}
+
+fn read_all(backend: &mut dyn Backend, plan: crate::backend::PlanId, graph: &Graph, id: ValueId, batch: &Batch) -> Result<Vec<f32>, BackendError> {
+    let rows = graph.rows(id, batch.n_tokens(), batch.n_outputs());
+    let mut data = vec![0.0; rows * graph.shape(id).cols as usize];
+    if rows > 0 {
+        backend.read(plan, id, 0, &mut data)?;
+    }
+    Ok(data)
+}
+
+fn differs(expected: &[f32], got: &[f32], elem: Elem, tolerance: f32) -> Option<String> {
+    if elem == Elem::U32 {
+        let at = expected.iter().zip(got).position(|(a, b)| a.to_bits() != b.to_bits())?;
+        return Some(format!("element {at} is {}, expected {}", got[at].to_bits(), expected[at].to_bits()));
+    }
+    let sum: f64 = expected.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    let rms = (sum / expected.len().max(1) as f64).sqrt() as f32;
+    let bound = tolerance * rms;
+    let worst = expected.iter().zip(got).map(|(a, b)| (a - b).abs()).enumerate().fold((0, 0.0f32), |w, (i, d)| if d > w.1 || d.is_nan() { (i, d) } else { w });
+    let broken = worst.1 > bound || got.iter().any(|x| !x.is_finite()) || expected.len() != got.len();
+    broken.then(|| format!("element {} is {}, expected {} (difference {:e}, allowed {bound:e})", worst.0, got[worst.0], expected[worst.0], worst.1))
+}
+
+impl CaseBuilder {
+    /// Storage type of `Matrix` weights (F32 otherwise).
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.0.dtype = dtype;
+        self.0.seed ^= u64::from(dtype.id()) << 32;
+        self
+    }
+
+    /// One step of `n` tokens.
+    #[must_use]
+    pub fn tokens(self, n: u32) -> Self {
+        self.steps(&[n])
+    }
+
+    /// Several steps of one sequence.
+    #[must_use]
+    pub fn steps(mut self, tokens: &[u32]) -> Self {
+        self.0.steps = tokens.to_vec();
+        self
+    }
+
+    /// Position of the first token.
+    #[must_use]
+    pub fn start(mut self, position: u32) -> Self {
+        self.0.start = position;
+        self
+    }
+
+    /// Standard deviation of the inputs (1 otherwise).
+    #[must_use]
+    pub fn spread(mut self, spread: f32) -> Self {
+        self.0.spread = spread;
+        self
+    }
+
+    /// Rows whose logits are wanted (all otherwise).
+    #[must_use]
+    pub fn outputs(mut self, rows: &[u32]) -> Self {
+        self.0.outputs = Some(rows.to_vec());
+        self
+    }
+
+    /// Builds the graph.
+    ///
+    /// # Panics
+    /// If the case breaks a shape rule: a mistake in the table.
+    #[must_use]
+    pub fn build(mut self, f: impl FnOnce(&mut Builder)) -> Case {
+        let mut builder = Builder::new("case");
+        f(&mut builder);
+        let section = builder.finish().expect("a case of the table keeps the shape rules");
+        self.0.graph = Graph::from_section(&section).expect("a case of the table is one section");
+        self.0
+    }
+}
+
+/// A case that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{case} (seed {seed:#x}): {what}")]
+pub struct Failure {
+    /// The case.
+    pub case: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What differs.
+    pub what: String,
+}
+
+/// Runs every case whose name contains `filter` and returns how many ran and which failed.
+pub fn run_all(make_backend: &mut dyn FnMut() -> Box<dyn Backend>, filter: &str) -> (usize, Vec<Failure>) {
+    let mut ran = 0;
+    let mut failures = Vec::new();
+    for case in ops::cases().iter().filter(|c| c.name.contains(filter)) {
+        ran += 1;
+        if let Err(failure) = case.run(make_backend().as_mut()) {
+            failures.push(failure);
+        }
+    }
+    (ran, failures)
+}
+
+/// A small seeded generator (splitmix64), the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Seeded(pub u64);
+
+impl Seeded {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((self.bits() >> 32) * u64::from(n) >> 32) as u32
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub fn uniform(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 24) as f32
+    }
+
+    /// Roughly normal: the sum of twelve uniforms, less six.
+    pub fn normal(&mut self) -> f32 {
+        (0..12).map(|_| self.uniform()).sum::<f32>() - 6.0
+    }
+}
+
+/// Random storage of `n` elements. Blocks are random bits with scales near `1 / sqrt(256)` of the
+/// type's range, so that products stay of order one.
+#[must_use]
+pub fn random_weight(random: &mut Seeded, dtype: DType, n: usize) -> Vec<u8> {
+    match dtype {
+        DType::F32 => (0..n).flat_map(|_| (random.normal() * 0.0625).to_le_bytes()).collect(),
+        DType::F16 => (0..n).flat_map(|_| half::f16::from_f32(random.normal() * 0.0625).to_le_bytes()).collect(),
+        DType::BF16 => (0..n).flat_map(|_| half::bf16::from_f32(random.normal() * 0.0625).to_le_bytes()).collect(),
+        _ => {
+            let block_bytes = dtype.block_bytes();
+            let mut bytes: Vec<u8> = (0..n / dtype.block_len() * block_bytes).map(|_| random.bits() as u8).collect();
+            for block in bytes.chunks_exact_mut(block_bytes) {
+                set_scales(random, dtype, block);
+            }
+            bytes
+        }
+    }
+}
+
+/// Overwrites the half-precision scales of a block of random bits with sane ones.
+fn set_scales(random: &mut Seeded, dtype: DType, block: &mut [u8]) {
+    let (places, size): (&[usize], f32) = match dtype {
+        DType::Q4_0 | DType::IQ4_NL => (&[0], 0.01),
+        DType::Q5_0 => (&[0], 0.005),
+        DType::Q4_1 | DType::Q5_1 => (&[0, 2], 0.005),
+        DType::Q8_0 => (&[0], 0.0008),
+        DType::Q2_K => (&[80, 82], 0.003),
+        DType::Q3_K => (&[108], 0.001),
+        DType::Q4_K | DType::Q5_K => (&[0, 2], 0.0002),
+        DType::Q6_K => (&[208], 0.000_05),
+        DType::IQ4_XS => (&[0], 0.000_05),
+        DType::MXFP4 => {
+            block[0] = 118 + (random.bits() % 5) as u8;
+            return;
+        }
+        DType::F32 | DType::F16 | DType::BF16 => return,
+    };
+    for &at in places {
+        let scale = half::f16::from_f32(size * (0.5 + random.uniform()));
+        block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+    }
+}

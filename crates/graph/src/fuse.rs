@@ -1,0 +1,134 @@
+//! Rewrites a graph to fused ops.
+//!
+//! A backend lists the fusions that it has kernels for; each is applied over the whole graph, in
+//! the backend's order. A fused op's reference is the composition of its parts, so a fused graph
+//! gives the same numbers by definition, which `tests/fuse.rs` checks on the reference.
+
+use crate::graph::Graph;
+use crate::ops::Op;
+use crate::section::{List, Node, ValueId};
+
+/// A rewrite that a backend may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fusion {
+    /// `add` then `rms_norm` of the whole sum: `add_rms_norm`.
+    AddRmsNorm,
+    /// `matmul` without bias, then `add`: `matmul_add`.
+    MatmulAdd,
+    /// Two `matmul`s of one input, then `glu`: `matmul_glu`.
+    MatmulGlu,
+}
+
+impl Fusion {
+    /// Every fusion.
+    pub const ALL: [Fusion; 3] = [Fusion::AddRmsNorm, Fusion::MatmulAdd, Fusion::MatmulGlu];
+}
+
+/// Applies `fusions` in order.
+#[must_use]
+pub fn fuse(graph: &Graph, fusions: &[Fusion]) -> Graph {
+    let mut fused = graph.clone();
+    for fusion in fusions {
+        fused = Rewriter::new(&fused).run(*fusion);
+    }
+    fused
+}
+
+struct Rewriter<'a> {
+    graph: &'a Graph,
+    /// Nodes that read each value; outputs of the graph count as one more reader.
+    n_readers: Vec<usize>,
+    writer: Vec<Option<usize>>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(graph: &'a Graph) -> Self {
+        let mut n_readers = vec![0; graph.values.len()];
+        let mut writer = vec![None; graph.values.len()];
+        for (index, node) in graph.nodes.iter().enumerate() {
+            for id in node.inputs.as_slice() {
+                n_readers[usize::from(id.0)] += 1;
+            }
+            for id in node.outputs.as_slice() {
+                writer[usize::from(id.0)] = Some(index);
+            }
+        }
+        for id in &graph.outputs {
+            n_readers[usize::from(id.0)] += 1;
+        }
+        Rewriter { graph, n_readers, writer, nodes: graph.nodes.iter().copied().map(Some).collect() }
+    }
+
+    fn run(mut self, fusion: Fusion) -> Graph {
+        for index in 0..self.nodes.len() {
+            let Some(node) = self.nodes[index] else { continue };
+            match fusion {
+                Fusion::AddRmsNorm => self.add_rms_norm(index, node),
+                Fusion::MatmulAdd => self.matmul_add(index, node),
+                Fusion::MatmulGlu => self.matmul_glu(index, node),
+            }
+        }
+        let mut graph = self.graph.clone();
+        let kept = self.nodes.iter().zip(&self.graph.layer_of_node).filter(|(node, _)| node.is_some());
+        (graph.nodes, graph.layer_of_node) = kept.filter_map(|(node, layer)| node.map(|n| (n, *layer))).unzip();
+        graph
+    }
+
+    /// The norm needs only the sum, so the pair moves to the place of the sum.
+    fn add_rms_norm(&mut self, index: usize, node: Node) {
+        let Op::RmsNorm(norm) = node.op else { return };
+        let sum = node.inputs.as_slice()[0];
+        let Some(at) = self.writer[usize::from(sum.0)] else { return };
+        let Some(add) = self.nodes[at] else { return };
+        let whole_row = norm.width == self.graph.shape(sum).cols;
+        if add.op != Op::Add || !whole_row || node.weights.as_slice().is_empty() {
+            return;
+        }
+        let mut outputs = List::new(ValueId(0));
+        outputs.push(sum);
+        outputs.push(node.outputs.as_slice()[0]);
+        self.nodes[at] = Some(Node { op: Op::AddRmsNorm(norm), weights: node.weights, outputs, ..add });
+        self.nodes[index] = None;
+    }
+
+    fn matmul_add(&mut self, index: usize, node: Node) {
+        if node.op != Op::Add {
+            return;
+        }
+        let operands = node.inputs.as_slice();
+        for (product, residual) in [(operands[1], operands[0]), (operands[0], operands[1])] {
+            let Some((at, matmul)) = self.lone_matmul(product) else { continue };
+            let Op::Matmul(op) = matmul.op else { continue };
+            let mut inputs = matmul.inputs;
+            inputs.push(residual);
+            self.nodes[at] = None;
+            self.nodes[index] = Some(Node { op: Op::MatmulAdd(op), inputs, outputs: node.outputs, ..matmul });
+            return;
+        }
+    }
+
+    fn matmul_glu(&mut self, index: usize, node: Node) {
+        let Op::Glu(glu) = node.op else { return };
+        let operands = node.inputs.as_slice();
+        let (Some((gate_at, gate)), Some((up_at, up))) = (self.lone_matmul(operands[0]), self.lone_matmul(operands[1])) else {
+            return;
+        };
+        if gate.inputs != up.inputs {
+            return;
+        }
+        let mut weights = gate.weights;
+        weights.push(up.weights.as_slice()[0]);
+        self.nodes[gate_at] = None;
+        self.nodes[up_at] = None;
+        self.nodes[index] = Some(Node { op: Op::MatmulGlu(glu), weights, outputs: node.outputs, ..gate });
+    }
+
+    /// The `matmul` without bias that writes `value`, if nothing else reads it.
+    fn lone_matmul(&self, value: ValueId) -> Option<(usize, Node)> {
+        let at = self.writer[usize::from(value.0)]?;
+        let node = self.nodes[at]?;
+        let plain = matches!(node.op, Op::Matmul(_)) && node.weights.as_slice().len() == 1;
+        (plain && self.n_readers[usize::from(value.0)] == 1).then_some((at, node))
+    }
+}

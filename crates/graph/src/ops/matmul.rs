@@ -1,0 +1,104 @@
+//! `y[t][o] = sum_k W[o][k] * x[t][k] (+ b[o])`
+//!
+//! Axes: `t` rows, `k` inputs, `o` outputs. `W` is stored as GGUF has it: row `o` holds `n_in`
+//! weights in blocks of its type. Fused: `matmul_add` adds a residual `r[t][o]`.
+
+use crate::conformance::{Case, matrix_types};
+use crate::ops::{Io, Op};
+use crate::section::{Builder, Operands, ValueId, WeightId};
+use crate::shape::Shape;
+
+/// Matrix product with a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matmul {
+    /// Length of a weight row.
+    pub n_in: u32,
+    /// Number of weight rows.
+    pub n_out: u32,
+}
+
+impl Builder {
+    /// `W x`: `[rows, n_out]`.
+    pub const fn matmul(&mut self, x: ValueId, w: WeightId) -> ValueId {
+        let (op, shape) = self.matmul_rule(x, w);
+        self.node(Op::Matmul(op), Operands::values(&[x]).weights(&[w]), &[shape])
+    }
+
+    /// `W x + b`: `[rows, n_out]`.
+    pub const fn matmul_bias(&mut self, x: ValueId, w: WeightId, bias: WeightId) -> ValueId {
+        let (op, shape) = self.matmul_rule(x, w);
+        let n = self.weight_shape(bias)[0];
+        self.check("matmul", "the bias must have one element per output", op.n_out, n);
+        self.node(Op::Matmul(op), Operands::values(&[x]).weights(&[w, bias]), &[shape])
+    }
+
+    /// Fused `r + W x`.
+    pub const fn matmul_add(&mut self, x: ValueId, w: WeightId, r: ValueId) -> ValueId {
+        let (op, shape) = self.matmul_rule(x, w);
+        self.check("matmul_add", "the residual must be as wide as the output", op.n_out, self.shape(r).cols);
+        self.node(Op::MatmulAdd(op), Operands::values(&[x, r]).weights(&[w]), &[shape])
+    }
+
+    const fn matmul_rule(&mut self, x: ValueId, w: WeightId) -> (Matmul, Shape) {
+        let [n_in, n_out, _] = self.weight_shape(w);
+        let shape = self.shape(x);
+        self.check("matmul", "the weight's rows must be as long as the input", shape.cols, n_in);
+        (Matmul { n_in, n_out }, shape.with_cols(n_out))
+    }
+}
+
+impl Matmul {
+    pub(super) fn reference(self, io: &mut Io<'_>) {
+        let bias = io.weights.get(1).copied();
+        self.multiply(io.inputs[0], io.weights[0], bias, &mut io.outputs[0]);
+    }
+
+    pub(super) fn reference_then_add(self, io: &mut Io<'_>) {
+        self.reference(io);
+        for (y, r) in io.outputs[0].iter_mut().zip(io.inputs[1]) {
+            *y += r;
+        }
+    }
+
+    pub(super) fn multiply(self, x: &[f32], w: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let (n_in, n_out) = (self.n_in as usize, self.n_out as usize);
+        for (x, y) in x.chunks_exact(n_in).zip(y.chunks_exact_mut(n_out)) {
+            for (o, y) in y.iter_mut().enumerate() {
+                let row = &w[o * n_in..][..n_in];
+                let sum: f64 = x.iter().zip(row).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+                *y = (sum + bias.map_or(0.0, |b| f64::from(b[o]))) as f32;
+            }
+        }
+    }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in matrix_types() {
+        for (n_tokens, n_in, n_out) in [(1, 512, 70), (2, 256, 33), (5, 768, 64), (8, 256, 9), (9, 256, 65), (17, 256, 128), (33, 512, 48), (65, 256, 31)] {
+            let name = format!("matmul/{dtype}/{n_tokens}x{n_in}x{n_out}");
+            cases.push(Case::new(name, 1e-5).dtype(dtype).tokens(n_tokens).build(|b| {
+                let x = b.input(Shape::tokens(n_in));
+                let w = b.matrix("w", n_in, n_out);
+                let y = if n_tokens % 2 == 0 {
+                    b.matmul(x, w)
+                } else {
+                    let bias = b.vector("b", n_out);
+                    b.matmul_bias(x, w, bias)
+                };
+                b.output(y);
+            }));
+        }
+        for n_tokens in [1, 6, 40] {
+            let name = format!("matmul_add/{dtype}/{n_tokens}");
+            cases.push(Case::new(name, 1e-5).dtype(dtype).tokens(n_tokens).build(|b| {
+                let x = b.input(Shape::tokens(256));
+                let r = b.input(Shape::tokens(36));
+                let w = b.matrix("w", 256, 36);
+                let y = b.matmul_add(x, w, r);
+                b.output(y);
+            }));
+        }
+    }
+    cases
+}

@@ -1,0 +1,214 @@
+//! The graph as data for people: JSON and Graphviz DOT.
+//!
+//! Bytes and operations are those of a step of `n_tokens` tokens with a cache of `context`
+//! tokens; weights count once. They are what the ops must move and compute, not measurements.
+
+use serde::Serialize;
+use zinc_gguf::DType;
+
+use crate::backend::KvFormat;
+use crate::graph::Graph;
+use crate::ops::Op;
+use crate::section::Node;
+
+/// What the figures are for.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportFor<'a> {
+    /// Storage type of each weight, in the graph's order.
+    pub dtypes: &'a [DType],
+    /// Tokens of the step.
+    pub n_tokens: u64,
+    /// Keys that attention reads.
+    pub context: u64,
+    /// Format of keys and values.
+    pub kv_format: KvFormat,
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Nodes in the graph.
+    pub n_nodes: usize,
+    /// Edges: one per value read, and one per reader of a resource.
+    pub n_edges: usize,
+    /// Longest chain of nodes.
+    pub critical_path: usize,
+    /// Most nodes that could run at once.
+    pub width_max: usize,
+    /// Bytes of all weights.
+    pub weight_bytes: u64,
+    /// Bytes moved by the step.
+    pub bytes: u64,
+    /// Floating point operations of the step.
+    pub flops: u64,
+    /// Tokens of the step.
+    pub n_tokens: u64,
+    /// Keys that attention reads.
+    pub context: u64,
+    /// The nodes in order.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeReport {
+    /// Index.
+    pub id: usize,
+    /// Op.
+    pub op: &'static str,
+    /// Layer, if the node belongs to one.
+    pub layer: Option<usize>,
+    /// Nodes that it waits for.
+    pub after: Vec<usize>,
+    /// Phase in which it runs.
+    pub phase: usize,
+    /// Weights read: name, type, shape.
+    pub weights: Vec<String>,
+    /// Values written: name and shape.
+    pub outputs: Vec<String>,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Floating point operations.
+    pub flops: u64,
+}
+
+impl Report {
+    /// Describes a graph.
+    #[must_use]
+    pub fn new(graph: &Graph, of: &ReportFor<'_>) -> Report {
+        let options = crate::backend::PlanOptions { bucket: crate::backend::Bucket { tokens: 1, outputs: 1 }, keep_values: true };
+        let plan = crate::plan::Plan::new(graph, &options);
+        let mut phase_of = vec![0; graph.nodes.len()];
+        for (phase, nodes) in plan.phases.iter().enumerate() {
+            for &node in nodes {
+                phase_of[node] = phase;
+            }
+        }
+        let after = dependencies(graph);
+        let nodes: Vec<NodeReport> = graph
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(id, node)| NodeReport {
+                id,
+                op: node.op.name(),
+                layer: graph.layer_of_node[id],
+                after: after[id].clone(),
+                phase: phase_of[id],
+                weights: node.weights.as_slice().iter().map(|w| weight_text(graph, of, usize::from(w.0))).collect(),
+                outputs: node.outputs.as_slice().iter().map(|v| value_text(graph, *v)).collect(),
+                bytes: bytes(graph, node, of),
+                flops: flops(graph, node, of),
+            })
+            .collect();
+        Report {
+            n_nodes: nodes.len(),
+            n_edges: after.iter().map(Vec::len).sum(),
+            critical_path: plan.phases.len(),
+            width_max: plan.phases.iter().map(Vec::len).max().unwrap_or(0),
+            weight_bytes: (0..graph.weights.len()).map(|w| weight_bytes(graph, of, w)).sum(),
+            bytes: nodes.iter().map(|n| n.bytes).sum(),
+            flops: nodes.iter().map(|n| n.flops).sum(),
+            n_tokens: of.n_tokens,
+            context: of.context,
+            nodes,
+        }
+    }
+
+    /// Graphviz text.
+    #[must_use]
+    pub fn to_dot(&self) -> String {
+        let mut dot = String::from("digraph zinc {\n  node [shape=box, fontname=\"monospace\"];\n");
+        for node in &self.nodes {
+            let layer = node.layer.map_or(String::new(), |l| format!("blk.{l} "));
+            let output = node.outputs.first().map_or("", String::as_str);
+            dot.push_str(&format!("  n{} [label=\"{layer}{}\\n{output}\"];\n", node.id, node.op));
+            for from in &node.after {
+                dot.push_str(&format!("  n{from} -> n{};\n", node.id));
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+}
+
+fn dependencies(graph: &Graph) -> Vec<Vec<usize>> {
+    let mut writer = vec![None; graph.values.len()];
+    let mut resource_writer = vec![None; graph.resources.len()];
+    let mut after = Vec::with_capacity(graph.nodes.len());
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let mut from: Vec<usize> = node.inputs.as_slice().iter().filter_map(|v| writer[usize::from(v.0)]).collect();
+        if let Some(resource) = node.resource {
+            from.extend(resource_writer[usize::from(resource.0)]);
+            if !matches!(node.op, Op::Attention(_)) {
+                resource_writer[usize::from(resource.0)] = Some(index);
+            }
+        }
+        from.sort_unstable();
+        from.dedup();
+        for v in node.outputs.as_slice() {
+            writer[usize::from(v.0)] = Some(index);
+        }
+        after.push(from);
+    }
+    after
+}
+
+fn weight_text(graph: &Graph, of: &ReportFor<'_>, index: usize) -> String {
+    let weight = &graph.weights[index];
+    let [a, b, c] = weight.shape;
+    let shape = match (b, c) {
+        (1, 1) => format!("{a}"),
+        (_, 1) => format!("{a}, {b}"),
+        _ => format!("{a}, {b}, {c}"),
+    };
+    format!("{} {} [{shape}]", weight.name, of.dtypes[index])
+}
+
+fn value_text(graph: &Graph, id: crate::section::ValueId) -> String {
+    let value = &graph.values[usize::from(id.0)];
+    format!("{} [{:?}, {}]", value.name, value.shape.rows, value.shape.cols)
+}
+
+fn weight_bytes(graph: &Graph, of: &ReportFor<'_>, index: usize) -> u64 {
+    let n: u64 = graph.weights[index].shape.iter().map(|&n| u64::from(n)).product();
+    n / of.dtypes[index].block_len() as u64 * of.dtypes[index].block_bytes() as u64
+}
+
+fn bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
+    let values = node.inputs.as_slice().iter().chain(node.outputs.as_slice());
+    let activations: u64 = values.map(|v| graph.shape(*v).row_bytes() as u64 * of.n_tokens).sum();
+    let weights: u64 = node.weights.as_slice().iter().map(|w| weight_share(graph, node, of, usize::from(w.0))).sum();
+    let cache = match node.op {
+        Op::Attention(a) => of.kv_format.bytes(2 * of.context * u64::from(a.n_kv_heads * a.head_dim)),
+        _ => 0,
+    };
+    activations + weights + cache
+}
+
+/// The part of a weight that the step reads: rows looked up, or all of it.
+fn weight_share(graph: &Graph, node: &Node, of: &ReportFor<'_>, index: usize) -> u64 {
+    let all = weight_bytes(graph, of, index);
+    let n_rows = u64::from(graph.weights[index].shape[1]);
+    match node.op {
+        Op::Embed(_) => all / n_rows * of.n_tokens.min(n_rows),
+        _ => all,
+    }
+}
+
+fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
+    let out: u64 = node.outputs.as_slice().iter().map(|v| u64::from(graph.shape(*v).cols)).sum();
+    let product = |w: usize| {
+        let [n_in, n_out, _] = graph.weights[usize::from(node.weights.as_slice()[w].0)].shape;
+        2 * u64::from(n_in) * u64::from(n_out)
+    };
+    let per_token = match node.op {
+        Op::Matmul(_) | Op::MatmulAdd(_) => product(0),
+        Op::MatmulGlu(_) => product(0) + product(1),
+        Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
+        Op::KvWrite(_) | Op::SelectRows => 0,
+        Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::Rope(_) | Op::Glu(_) | Op::Softcap(_) => 4 * out,
+        Op::Embed(_) | Op::Add | Op::Argmax => out,
+    };
+    per_token * of.n_tokens
+}

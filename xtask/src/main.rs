@@ -1,0 +1,46 @@
+//! Developer commands: `cargo xtask <command>`.
+//!
+//! `test` sets up what the tests need and runs every check of the project; the others are its
+//! parts. Nothing here is part of the product.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+mod fetch;
+mod run;
+mod test;
+mod vocab;
+
+const USAGE: &str = "\
+cargo xtask <command>
+
+  test     fetch the test models, then run every check: format, lints, tidy, unit and model tests
+  fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
+  tidy     only check the rules of the tree (sizes, imports, names, links)
+";
+
+fn main() -> ExitCode {
+    let root = repository_root();
+    let command = std::env::args().nth(1);
+    let result = match command.as_deref() {
+        Some("test") => test::all(&root),
+        Some("fetch") => fetch::all(&root),
+        Some("tidy") => xtask::tidy::report(&root),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn repository_root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).expect("xtask lies in the root of the repository")
+}
