@@ -8,8 +8,8 @@
 use crate::Error;
 use std::fmt;
 
-/// Bytes of a header at most. The largest vocabularies need some 20 MiB; the limit keeps a crafted (or sparse) file from
-/// making us allocate what it claims to hold.
+/// Bytes of a header at most. The largest vocabularies need some 20 MiB; the limit keeps a crafted (or sparse) file
+/// from making us allocate what it claims to hold.
 pub(crate) const HEADER_BYTES_MAX: usize = 512 << 20;
 
 /// A place in the header, for error messages.
@@ -85,7 +85,8 @@ impl<'a> Cursor<'a> {
         self.array(field).map(u64::from_le_bytes)
     }
 
-    /// `count` as a number of records of at least `record_bytes` each, which the rest of the header must be able to hold.
+    /// `count` as a number of records of at least `record_bytes` each, which the rest of the header must be able to
+    /// hold.
     pub(crate) fn count(&self, count: u64, record_bytes: u64, field: Field<'_>) -> Result<usize, Error> {
         self.check(count.checked_mul(record_bytes), field)?;
         Ok(usize::try_from(count).expect("the records lie in memory, so their count fits"))

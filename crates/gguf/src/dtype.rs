@@ -76,7 +76,8 @@ impl DType {
         self.layout().1
     }
 
-    /// Bytes of a row of `n` weights; `None` when `n` is no multiple of [`DType::block_len`] or the bytes exceed `usize`.
+    /// Bytes of a row of `n` weights; `None` when `n` is no multiple of [`DType::block_len`] or the bytes exceed
+    /// `usize`.
     pub const fn row_bytes(self, n: usize) -> Option<usize> {
         if n.is_multiple_of(self.block_len()) { (n / self.block_len()).checked_mul(self.block_bytes()) } else { None }
     }

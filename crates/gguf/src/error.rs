@@ -1,6 +1,7 @@
 //! What can be wrong with a file, a look-up, or a request to this crate.
 //!
-//! Names that come from a file are printed escaped, so that a hostile file cannot write control sequences to a terminal.
+//! Names that come from a file are printed escaped, so that a hostile file cannot write control sequences to a
+//! terminal.
 
 #![forbid(unsafe_code)]
 

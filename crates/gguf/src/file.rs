@@ -8,6 +8,7 @@ use crate::{Error, Metadata, TensorInfo, split};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,8 +58,8 @@ impl Gguf {
         Self::open_extent(path, Extent::Whole)
     }
 
-    /// Opens a model of which perhaps only the header is there, such as the beginning of a download. [`Gguf::data`] of a
-    /// tensor that is not there is [`Error::Truncated`]. Of a split model, the header of each part must be there.
+    /// Opens a model of which perhaps only the header is there, such as the beginning of a download. [`Gguf::data`] of
+    /// a tensor that is not there is [`Error::Truncated`]. Of a split model, the header of each part must be there.
     pub fn open_header(path: &Path) -> Result<Self, Error> {
         Self::open_extent(path, Extent::HeaderOnly)
     }
@@ -125,11 +126,13 @@ impl Gguf {
         let n_parts = paths.len();
         let mut parts = Vec::with_capacity(n_parts);
         for (part_idx, part_path) in paths.iter().enumerate() {
-            if !part_path.exists() {
-                let (part, of) = (part_idx as u64 + 1, n_parts as u64);
-                return Err(in_file(path, Error::SplitMissing { missing: part_path.clone(), part, of }));
-            }
-            let (part, header) = open_part(part_path, part_idx, extent)?;
+            let (part, header) = match open_part(part_path, part_idx, extent) {
+                Err(error) if is_absent(&error) => {
+                    let (part, of) = (part_idx as u64 + 1, n_parts as u64);
+                    return Err(in_file(path, Error::SplitMissing { missing: part_path.clone(), part, of }));
+                }
+                opened => opened?,
+            };
             split::check_part(&header.metadata, part_idx, n_parts).map_err(|error| in_file(part_path, error))?;
             parts.push((part, header));
         }
@@ -216,7 +219,7 @@ fn open_part(path: &Path, part_idx: usize, extent: Extent) -> Result<(Part, Head
 
 /// Opens `path` for reading if it is a regular file with content.
 fn open_regular(path: &Path) -> Result<File, Error> {
-    let check = |metadata: std::io::Result<std::fs::Metadata>| {
+    let check = |metadata: io::Result<std::fs::Metadata>| {
         let metadata = metadata.map_err(|error| Error::Io { action: "read the file's properties", error })?;
         match metadata.file_type() {
             kind if kind.is_dir() => Err(Error::NotAFile { got: "directory" }),
@@ -225,11 +228,16 @@ fn open_regular(path: &Path) -> Result<File, Error> {
             _ => Ok(()),
         }
     };
-    // Before opening, because opening a pipe waits for its other end; and after, because the path may lead elsewhere by then.
+    // Before opening, because opening a pipe waits for its other end; and after, because the path may lead elsewhere by
+    // then.
     check(std::fs::metadata(path))?;
     let file = File::open(path).map_err(|error| Error::Io { action: "open the file", error })?;
     check(file.metadata())?;
     Ok(file)
+}
+
+fn is_absent(error: &Error) -> bool {
+    matches!(error.root(), Error::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
 }
 
 fn in_file(path: &Path, error: Error) -> Error {

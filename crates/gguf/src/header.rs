@@ -1,8 +1,8 @@
 //! Parses and checks the header of one file: magic, version, metadata, tensor table.
 //!
 //! What comes out is sound by itself: unique keys, known types, shapes with a size, offsets that are aligned and apart
-//! from each other. Whether the file is long enough for its tensors is [`Header::check_data`], because a header alone is
-//! worth reading too. Nothing here knows paths, maps or the other parts of a split model.
+//! from each other. Whether the file is long enough for its tensors is [`Header::check_data`], because a header alone
+//! is worth reading too. Nothing here knows paths, maps or the other parts of a split model.
 
 #![forbid(unsafe_code)]
 
@@ -169,7 +169,9 @@ impl Parser<'_> {
     fn name(&mut self, bytes_max: u64, field: Field<'_>) -> Result<String, Error> {
         let len = self.cursor.u64(field)?;
         let bytes = self.cursor.take(len, field)?;
-        limit(len, bytes_max, field)?;
+        if len > bytes_max {
+            return Err(Error::Limit { field: format!("the length of {field}"), got: len, limit: bytes_max });
+        }
         match str::from_utf8(bytes) {
             Ok("") => Err(Error::EmptyName { field: field.to_string() }),
             Ok(name) => Ok(name.to_owned()),

@@ -1,9 +1,9 @@
 //! The bytes of a file in memory: the only unsafe code of this crate.
 //!
 //! A file is mapped read-only, and everything derived from its header is copied out and checked once, so nothing that
-//! happens to the file later can lead a read out of the map. What remains is the operating system's rule that touching a
-//! mapped page which the file no longer covers ends the process with SIGBUS. We do not catch that signal: a handler is
-//! process-wide state that a library must not take. Instead the length is read again after mapping and before each
+//! happens to the file later can lead a read out of the map. What remains is the operating system's rule that touching
+//! a mapped page which the file no longer covers ends the process with SIGBUS. We do not catch that signal: a handler
+//! is process-wide state that a library must not take. Instead the length is read again after mapping and before each
 //! tensor is handed out, which turns a file that was cut before or during loading into a typed error, and a caller who
 //! cannot trust the file to stay whole reads it into memory and uses [`crate::Gguf::from_bytes`]. A model manager must
 //! replace files by renaming (the old map stays whole), never by writing into them.
@@ -29,9 +29,9 @@ pub(crate) enum Storage {
 impl Storage {
     /// Maps all of `file`, which must be a regular file and not empty.
     pub(crate) fn map(file: &File) -> Result<Self, Error> {
-        // SAFETY: the map is read-only and only ever seen as `&[u8]`. Another process could still write to the file; every
-        // count and offset is copied out of the map and checked before it is used, and the rest is weights, for which any
-        // bit pattern is valid. See the note at the top about files that shrink.
+        // SAFETY: the map is read-only and only ever seen as `&[u8]`. Another process could still write to the file;
+        // every count and offset is copied out of the map and checked before it is used, and the rest is weights, for
+        // which any bit pattern is valid. See the note at the top about files that shrink.
         let map = unsafe { Mmap::map(file) };
         map.map(Self::Map).map_err(|error| Error::Io { action: "map the file into memory", error })
     }
@@ -58,8 +58,8 @@ impl Deref for Storage {
 
 /// A run of bytes that keeps what it lies in alive. Cloning copies no bytes.
 ///
-/// From [`crate::Gguf::data_shared`] it is a window of the memory map, and its address is as aligned as the tensor's place
-/// in the file (to `general.alignment`, at least 8).
+/// From [`crate::Gguf::data_shared`] it is a window of the memory map, and its address is as aligned as the tensor's
+/// place in the file (to `general.alignment`, at least 8).
 #[derive(Clone)]
 pub struct Bytes {
     storage: Arc<Storage>,

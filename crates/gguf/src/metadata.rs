@@ -1,7 +1,7 @@
 //! The metadata of a file: keys in file order, found by hash, read by type.
 //!
-//! Typed look-ups return `Ok(None)` for an absent key and an error for a key of another type, so that a caller's default
-//! never hides a malformed file. What keys mean is not known here.
+//! Typed look-ups return `Ok(None)` for an absent key and an error for a key of another type, so that a caller's
+//! default never hides a malformed file. What keys mean is not known here.
 
 #![forbid(unsafe_code)]
 

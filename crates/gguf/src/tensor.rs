@@ -14,7 +14,8 @@ pub(crate) const N_AXES_MAX: usize = 4;
 pub struct TensorInfo {
     /// The name, unique in the model.
     pub name: String,
-    /// Lengths of the axes, fastest first: 1 to 4 of them, none zero. The fastest one is a multiple of the type's block.
+    /// Lengths of the axes, fastest first: 1 to 4 of them, none zero. The fastest one is a multiple of the type's
+    /// block.
     pub shape: Vec<u64>,
     /// The element type.
     pub dtype: DType,

@@ -1,8 +1,8 @@
 //! Metadata values: the thirteen value types of the format, arrays kept flat.
 //!
-//! Text is UTF-8 by the specification, but vocabularies in the wild hold tokens that are not. A string that is not UTF-8 is
-//! therefore kept byte for byte, as [`Value::Bytes`] or inside [`Strings`], and only a look-up that asks for text fails.
-//! Keys and tensor names must be UTF-8.
+//! Text is UTF-8 by the specification, but vocabularies in the wild hold tokens that are not. A string that is not
+//! UTF-8 is therefore kept byte for byte, as [`Value::Bytes`] or inside [`Strings`], and only a look-up that asks for
+//! text fails. Keys and tensor names must be UTF-8.
 
 #![forbid(unsafe_code)]
 

@@ -2,14 +2,16 @@
 //!
 //! What that package does not make (Q4_K and Q6_K blocks) is judged by its error, in `tests/quantize_error.rs`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers included")]
+
+mod splitmix;
+
 use sha2::{Digest, Sha256};
+use splitmix::{SEED, stream};
 use std::path::Path;
 use zinc_gguf::quants::float::{f16_to_f32, f32_to_bf16, f32_to_f16};
 use zinc_gguf::quants::{dequantize, quantize};
 use zinc_gguf::{DType, Error};
-
-/// As in `make_quants.py`.
-const SEED: u64 = 20_261_129;
 
 #[test]
 fn stored_blocks_dequantize_exactly() {
@@ -133,8 +135,8 @@ fn types_that_are_only_read_cannot_be_made() {
     }
 }
 
-/// Byte offsets, within a block, of the last byte of each floating-point field: written down apart from the constants of
-/// `quants`, as the Python side does.
+/// Byte offsets, within a block, of the last byte of each floating-point field: written down apart from the constants
+/// of `quants`, as the Python side does.
 fn float_ends(dtype: DType) -> &'static [usize] {
     match dtype {
         DType::F32 => &[3],
@@ -151,6 +153,7 @@ fn float_ends(dtype: DType) -> &'static [usize] {
 fn halves_and_neighbours() -> Vec<f32> {
     let halves: Vec<f32> = (0..0x7c00).map(f16_to_f32).collect();
     let upper = halves[1..].iter().copied().chain([65536.0]);
+    #[allow(clippy::cast_possible_truncation, reason = "a midpoint of two halves is a single")]
     let middles: Vec<f32> =
         halves.iter().zip(upper).map(|(&low, high)| f64::midpoint(low.into(), high.into()) as f32).collect();
     let beside = |by: i32| middles.iter().map(move |middle| middle.to_bits().wrapping_add_signed(by));
@@ -158,19 +161,10 @@ fn halves_and_neighbours() -> Vec<f32> {
     bits.extend(beside(-1).chain(beside(1)));
     let negative: Vec<u32> = bits.iter().map(|bits| bits | 0x8000_0000).collect();
     bits.extend(negative);
-    bits.extend(stream(SEED + 1002, 4 * 65536).chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())));
+    bits.extend(
+        stream(SEED + 1002, 4 * 65536).chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())),
+    );
     bits.into_iter().map(f32::from_bits).collect()
-}
-
-/// SplitMix64 over a counter, the generator of `make_quants.py`.
-fn stream(seed: u64, n_bytes: usize) -> Vec<u8> {
-    let words = (1..=n_bytes.div_ceil(8) as u64).flat_map(|i| {
-        let mut z = seed.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
-    });
-    words.take(n_bytes).collect()
 }
 
 fn fixture(name: &str) -> Vec<u8> {

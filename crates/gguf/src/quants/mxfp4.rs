@@ -1,9 +1,9 @@
 //! MXFP4: 32 weights as 4-bit floats with one power-of-two scale, after the OCP Microscaling Formats specification 1.0.
 //! `w[i] = 2^(e - 127) * value(q[i])`.
 //!
-//! Byte `i` of the nibbles holds weight `i` in its low half and weight `i + 16` in its high half. The codebook holds the
-//! values doubled, so that they are integers, and the scale is halved to match. The specification makes `e = 255` NaN;
-//! here it is a power of two like the others, as in the format's reference implementation.
+//! Byte `i` of the nibbles holds weight `i` in its low half and weight `i + 16` in its high half. The codebook holds
+//! the values doubled, so that they are integers, and the scale is halved to match. The specification makes `e = 255`
+//! NaN; here it is a power of two like the others, as in the format's reference implementation.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! Q2_K: 256 weights of 2 bits in 16 groups of 16, each group with a 4-bit scale and a 4-bit minimum.
 //! `w = (d * scale) * q - (dmin * min)`.
 //!
-//! Each half of the block (128 weights) has 32 bytes of quants: bits `2k` and `2k + 1` of byte `i` are weight `32k + i`.
+//! Each half of the block (128 weights) has 32 bytes of quants: bits `2k` and `2k + 1` of byte `i` are weight `32k +
+//! i`.
 
 #![forbid(unsafe_code)]
 

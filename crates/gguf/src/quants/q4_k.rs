@@ -1,8 +1,8 @@
 //! Q4_K: 256 weights of 4 bits in 8 groups of 32, each group with a 6-bit scale and a 6-bit minimum.
 //! `w = (d * scale) * q - (dmin * min)`.
 //!
-//! The nibbles of groups `2k` and `2k + 1` share 32 bytes: byte `i` holds weight `i` of the even group in its low half and
-//! of the odd group in its high half.
+//! The nibbles of groups `2k` and `2k + 1` share 32 bytes: byte `i` holds weight `i` of the even group in its low half
+//! and of the odd group in its high half.
 
 #![forbid(unsafe_code)]
 
@@ -81,7 +81,8 @@ pub fn pack_scales(scales: &[u8; N_GROUPS], mins: &[u8; N_GROUPS]) -> [u8; SCALE
     packed
 }
 
-/// Makes one block that approximates `weights` with a small squared error, see [`super::search`].
+/// Makes one block that approximates `weights` with a small squared error: alternating least squares
+/// from several starts, weighted towards large weights.
 ///
 /// Weights must be finite and at most [`WEIGHT_MAX`] in magnitude.
 pub fn quantize_block(weights: &[f32; BLOCK_LEN]) -> [u8; BLOCK_BYTES] {

@@ -1,7 +1,7 @@
 //! Q5_0: 32 weights of 5 bits with one scale. `w[i] = d * (q[i] - 16)`.
 //!
-//! Byte `i` of the nibbles holds the low four bits of weight `i` in its low half and of weight `i + 16` in its high half;
-//! the fifth bit of weight `i` is bit `i` of a 32-bit word.
+//! Byte `i` of the nibbles holds the low four bits of weight `i` in its low half and of weight `i + 16` in its high
+//! half; the fifth bit of weight `i` is bit `i` of a 32-bit word.
 
 #![forbid(unsafe_code)]
 

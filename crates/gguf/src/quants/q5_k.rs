@@ -1,8 +1,8 @@
 //! Q5_K: 256 weights of 5 bits in 8 groups of 32, each group with a 6-bit scale and a 6-bit minimum.
 //! `w = (d * scale) * q - (dmin * min)`.
 //!
-//! Scales, minimums and the low four bits lie as in [`super::q4_k`]. The fifth bit of weight `i` of group `k` is bit `k`
-//! of byte `i` of the high bits.
+//! Scales, minimums and the low four bits lie as in [`super::q4_k`]. The fifth bit of weight `i` of group `k` is bit
+//! `k` of byte `i` of the high bits.
 
 #![forbid(unsafe_code)]
 

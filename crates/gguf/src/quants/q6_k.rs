@@ -1,8 +1,8 @@
 //! Q6_K: 256 weights of 6 bits in 16 groups of 16, each group with a signed 8-bit scale. `w = (d * scale) * (q - 32)`.
 //!
-//! Each half of the block (128 weights, four runs of 32) has 64 bytes of low nibbles and 32 bytes of high bits: weight `i`
-//! of run `k` has its nibble in byte `(k % 2) * 32 + i` (runs 0 and 1 in the low half of the byte, 2 and 3 in the high
-//! half) and its high two bits at bit `2k` of byte `i`. See [`place`].
+//! Each half of the block (128 weights, four runs of 32) has 64 bytes of low nibbles and 32 bytes of high bits: weight
+//! `i` of run `k` has its nibble in byte `(k % 2) * 32 + i` (runs 0 and 1 in the low half of the byte, 2 and 3 in the
+//! high half) and its high two bits at bit `2k` of byte `i`. See [`place`].
 
 #![forbid(unsafe_code)]
 
@@ -75,7 +75,8 @@ pub const fn place(group: usize) -> Place {
     }
 }
 
-/// Makes one block that approximates `weights` with a small squared error, see [`super::search`].
+/// Makes one block that approximates `weights` with a small squared error: alternating least squares
+/// from several starts, weighted towards large weights.
 ///
 /// Weights must be finite and at most [`WEIGHT_MAX`] in magnitude.
 pub fn quantize_block(weights: &[f32; BLOCK_LEN]) -> [u8; BLOCK_BYTES] {

@@ -1,8 +1,8 @@
 //! The search for scales that Q4_K and Q6_K quantisation share: alternating least squares from several starts.
 //!
-//! Given codes, the best scale (and minimum) is a least-squares fit; given a scale, the best codes are the nearest ones.
-//! Alternating the two finds a local optimum, and starting from several scales around the obvious one finds a good one.
-//! The error is weighted by `rms + |w|`, because large weights do more for a matrix product than small ones.
+//! Given codes, the best scale (and minimum) is a least-squares fit; given a scale, the best codes are the nearest
+//! ones. Alternating the two finds a local optimum, and starting from several scales around the obvious one finds a
+//! good one. The error is weighted by `rms + |w|`, because large weights do more for a matrix product than small ones.
 
 #![forbid(unsafe_code)]
 
