@@ -4,6 +4,8 @@
 //! else about sequences reaches a kernel. Tokens of one sequence are contiguous rows in rising
 //! position. A sequence whose first row has position 0 starts from empty recurrent state.
 
+use std::ops::Range;
+
 /// Tokens in a page of the KV cache.
 pub const PAGE_TOKENS: u32 = 16;
 
@@ -54,6 +56,16 @@ impl Batch {
     pub fn slot_of(&self, seq: u32, position: u32) -> u32 {
         let page = self.block_tables[(seq * self.pages_max + position / PAGE_TOKENS) as usize];
         page * PAGE_TOKENS + position % PAGE_TOKENS
+    }
+
+    /// The sequences that have rows, in order.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        self.query_start.windows(2).zip(&self.state_slots).filter(|(bounds, _)| bounds[0] < bounds[1]).map(
+            |(bounds, &state_slot)| {
+                let rows = bounds[0] as usize..bounds[1] as usize;
+                Run { fresh: self.positions[rows.start] == 0, rows, state_slot }
+            },
+        )
     }
 
     /// Empties every array and keeps its memory.
@@ -125,6 +137,17 @@ fn within(array: &'static str, values: &[u32], below: usize) -> Result<(), Batch
         Some(index) => Err(BatchError::Index { array, index, value: values[index], below }),
         None => Ok(()),
     }
+}
+
+/// The rows of one sequence in a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its rows.
+    pub rows: Range<usize>,
+    /// Slot of its recurrent states.
+    pub state_slot: u32,
+    /// Whether it starts at position 0 and so from empty states, whatever the slot holds.
+    pub fresh: bool,
 }
 
 /// What a batch must stay inside.

@@ -101,7 +101,7 @@ impl Unroller {
                 *id = weights[id.0 as usize];
             }
             node.resource = node.resource.map(|id| resources[id.0 as usize]);
-            node.op = at_layer(node.op, layer);
+            node.op = at_layer(node.op, layer)?;
             self.graph.nodes.push(node);
             self.graph.layer_of_node.push(layer.map(|(index, _)| index));
         }
@@ -187,6 +187,9 @@ impl Unroller {
 }
 
 /// Ops whose parameters depend on the layer get them here.
-fn at_layer(op: Op, _layer: Option<(usize, usize)>) -> Op {
-    op
+fn at_layer(op: Op, layer: Option<(usize, usize)>) -> Result<Op, GraphError> {
+    match op {
+        Op::Slice(slice) => Ok(Op::Slice(slice.at_layer(layer.map(|(index, _)| index))?)),
+        op => Ok(op),
+    }
 }

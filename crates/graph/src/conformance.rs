@@ -1,8 +1,11 @@
 //! One driver for every op on every backend.
 //!
-//! A case is a one-section graph, a seed, a storage type and a few steps. The driver makes the
-//! weights and inputs from the seed, runs the steps on a backend and on the scalar reference, and
-//! compares every output of every step. State carries over from step to step on both sides.
+//! A case is a one-section graph, a seed, a storage type and a few steps of one or several
+//! sequences. The driver makes the weights and inputs from the seed, runs the steps on a backend
+//! and on the scalar reference, and compares every output of every step. State carries over from
+//! step to step on both sides.
+
+#![allow(clippy::cast_possible_truncation, reason = "the sizes of a case are a few hundred; random bits are cut on purpose")]
 
 use zinc_gguf::{Bytes, DType};
 
@@ -11,7 +14,7 @@ use crate::batch::{Batch, PAGE_TOKENS};
 use crate::graph::Graph;
 use crate::ops;
 use crate::reference::Reference;
-use crate::section::{Builder, ValueId, WeightClass};
+use crate::section::{Builder, ResourceKind, ValueId, WeightClass};
 use crate::shape::Elem;
 
 /// One test of one op.
@@ -26,8 +29,10 @@ pub struct Case {
     tolerance: f32,
     spread: f32,
     start: u32,
-    steps: Vec<u32>,
+    /// Tokens of each sequence at each step.
+    steps: Vec<Vec<u32>>,
     outputs: Option<Vec<u32>>,
+    prepare: fn(&str, &mut [f32]),
 }
 
 /// Storage types that a `Matrix` weight may have: every type of the `gguf` crate.
@@ -46,7 +51,7 @@ impl Case {
     #[must_use]
     pub fn new(name: String, tolerance: f32) -> CaseBuilder {
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        CaseBuilder(Case { name, graph: Graph::default(), dtype: DType::F32, seed, tolerance, spread: 1.0, start: 0, steps: vec![1], outputs: None })
+        CaseBuilder(Case { name, graph: Graph::default(), dtype: DType::F32, seed, tolerance, spread: 1.0, start: 0, steps: vec![vec![1]], outputs: None, prepare: |_, _| () })
     }
 
     /// Runs the case on `backend` and compares with the reference.
@@ -77,48 +82,99 @@ impl Case {
         let weights = self.graph.weights.iter().map(|w| {
             let n = w.shape.iter().map(|&n| n as usize).product();
             let dtype = if w.class == WeightClass::Matrix { self.dtype } else { DType::F32 };
-            let bytes = random_weight(&mut random, dtype, n);
+            let mut bytes = random_weight(&mut random, dtype, n);
+            if w.class == WeightClass::Plain {
+                let mut values: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+                (self.prepare)(&w.name, &mut values);
+                bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            }
             WeightData { dtype, bytes: Bytes::from(bytes) }
         });
-        let total: u32 = self.start + self.steps.iter().sum::<u32>();
-        let n_pages = total.div_ceil(PAGE_TOKENS) + 1;
-        backend.load(&self.graph, weights.collect(), StateSizes { n_pages, kv_format: KvFormat::F16, n_slots: 2 })?;
-        let tokens = self.steps.iter().copied().max().unwrap_or(1);
+        let crowd = Crowd::new(self);
+        let n_slots = crowd.n_seqs + 1;
+        backend.load(&self.graph, weights.collect(), StateSizes { n_pages: crowd.n_pages(), kv_format: KvFormat::F16, n_slots })?;
+        let tokens = self.steps.iter().map(|step| step.iter().sum()).max().unwrap_or(1);
         let plan = backend.compile(&self.graph, &PlanOptions { bucket: Bucket { tokens, outputs: tokens }, keep_values: false })?;
-        let mut position = self.start;
         let mut results = Vec::new();
-        for &n in &self.steps {
-            let batch = self.batch(&mut random, position, n, n_pages);
-            for &input in &self.graph.inputs {
-                let count = n as usize * self.graph.shape(input).cols as usize;
-                let data: Vec<f32> = (0..count).map(|_| random.normal() * self.spread).collect();
-                backend.write(plan, input, &data)?;
+        for _ in 0..self.rounds() {
+            let mut positions = vec![self.start; crowd.n_seqs as usize];
+            for (step, tokens) in self.steps.iter().enumerate() {
+                let batch = self.batch(&mut random, &crowd, step, &mut positions);
+                for &input in &self.graph.inputs {
+                    let count = tokens.iter().sum::<u32>() as usize * self.graph.shape(input).cols as usize;
+                    let mut data: Vec<f32> = (0..count).map(|_| random.normal() * self.spread).collect();
+                    (self.prepare)(&self.graph.values[usize::from(input.0)].name, &mut data);
+                    backend.write(plan, input, &data)?;
+                }
+                let ticket = backend.submit(plan, &batch)?;
+                backend.wait(ticket)?;
+                results.push(self.graph.outputs.iter().map(|&id| read_all(backend, plan, &self.graph, id, &batch)).collect::<Result<_, _>>()?);
             }
-            let ticket = backend.submit(plan, &batch)?;
-            backend.wait(ticket)?;
-            results.push(self.graph.outputs.iter().map(|&id| read_all(backend, plan, &self.graph, id, &batch)).collect::<Result<_, _>>()?);
-            position += n;
         }
         Ok(results)
     }
 
-    /// One sequence whose pages are handed out backwards, so that no kernel gets away with
-    /// taking position for place.
-    fn batch(&self, random: &mut Seeded, position: u32, n: u32, n_pages: u32) -> Batch {
+    /// Graphs with recurrent state run their steps twice: the second time the slots are dirty and
+    /// every sequence starts at position 0 again.
+    fn rounds(&self) -> usize {
+        let recurrent = self.graph.resources.iter().any(|r| matches!(r.kind, ResourceKind::State { .. }));
+        if recurrent && self.start == 0 { 2 } else { 1 }
+    }
+
+    /// The batch of one step; advances the positions. Its first sequence is another one at every
+    /// step, so that no kernel gets away with taking a place in the batch for a state slot.
+    fn batch(&self, random: &mut Seeded, crowd: &Crowd, step: usize, positions: &mut [u32]) -> Batch {
         let n_vocab = u32::try_from(crate::reference::n_vocab(&self.graph)).unwrap_or(512);
-        let mut batch = Batch {
-            ids: (0..n).map(|_| random.below(n_vocab)).collect(),
-            positions: (position..position + n).collect(),
-            seq_idx: vec![0; n as usize],
-            query_start: vec![0, n],
-            block_tables: (0..n_pages).rev().collect(),
-            pages_max: n_pages,
-            state_slots: vec![1],
-            output_rows: self.outputs.clone().unwrap_or_else(|| (0..n).collect()),
-            kv_slots: Vec::new(),
-        };
-        batch.kv_slots = batch.positions.iter().map(|&p| batch.slot_of(0, p)).collect();
+        let mut batch = Batch { pages_max: crowd.pages_max, query_start: vec![0], ..Batch::default() };
+        for i in 0..crowd.n_seqs {
+            let seq = (i + step as u32) % crowd.n_seqs;
+            let n = self.steps[step].get(seq as usize).copied().unwrap_or(0);
+            if n == 0 {
+                continue;
+            }
+            let row = batch.state_slots.len() as u32;
+            let first = positions[seq as usize];
+            positions[seq as usize] += n;
+            batch.state_slots.push(crowd.state_slot(seq));
+            batch.block_tables.extend((0..crowd.pages_max).map(|page| crowd.page(seq, page)));
+            for position in first..first + n {
+                batch.ids.push(random.below(n_vocab));
+                batch.positions.push(position);
+                batch.seq_idx.push(row);
+                batch.kv_slots.push(batch.slot_of(row, position));
+            }
+            batch.query_start.push(batch.ids.len() as u32);
+        }
+        batch.output_rows = self.outputs.clone().unwrap_or_else(|| (0..batch.ids.len() as u32).collect());
         batch
+    }
+}
+
+/// Which pages and slots the sequences of a case have: handed out backwards and in turn, so that
+/// no kernel gets away with taking position for place.
+struct Crowd {
+    n_seqs: u32,
+    pages_max: u32,
+}
+
+impl Crowd {
+    fn new(case: &Case) -> Crowd {
+        let n_seqs = case.steps.iter().map(Vec::len).max().unwrap_or(1);
+        let total = |seq: usize| case.steps.iter().map(|step| step.get(seq).copied().unwrap_or(0)).sum::<u32>();
+        let tokens = case.start + (0..n_seqs).map(total).max().unwrap_or(1);
+        Crowd { n_seqs: n_seqs as u32, pages_max: tokens.div_ceil(PAGE_TOKENS) + 1 }
+    }
+
+    fn n_pages(&self) -> u32 {
+        self.n_seqs * self.pages_max
+    }
+
+    fn page(&self, seq: u32, index: u32) -> u32 {
+        self.n_pages() - 1 - (index * self.n_seqs + seq)
+    }
+
+    fn state_slot(&self, seq: u32) -> u32 {
+        self.n_seqs - seq
     }
 }
 
@@ -162,7 +218,22 @@ impl CaseBuilder {
     /// Several steps of one sequence.
     #[must_use]
     pub fn steps(mut self, tokens: &[u32]) -> Self {
-        self.0.steps = tokens.to_vec();
+        self.0.steps = tokens.iter().map(|&n| vec![n]).collect();
+        self
+    }
+
+    /// Several steps of several sequences: `tokens[step][sequence]`. A sequence with 0 tokens is
+    /// absent from that step's batch.
+    #[must_use]
+    pub fn crowd(mut self, tokens: &[&[u32]]) -> Self {
+        self.0.steps = tokens.iter().map(|step| step.to_vec()).collect();
+        self
+    }
+
+    /// Changes inputs (`input.0`, ...) and plain weights, by name, after they are drawn.
+    #[must_use]
+    pub fn prepare(mut self, prepare: fn(&str, &mut [f32])) -> Self {
+        self.0.prepare = prepare;
         self
     }
 
@@ -242,7 +313,7 @@ impl Seeded {
 
     /// A number below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
-        ((self.bits() >> 32) * u64::from(n) >> 32) as u32
+        (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// Uniform in `[0, 1)`.

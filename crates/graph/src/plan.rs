@@ -66,7 +66,8 @@ fn phases(graph: &Graph) -> Vec<usize> {
     phase_of_node
 }
 
-/// Attention only reads; everything else that names a resource changes it.
+/// Attention only reads; everything else that names a resource changes it, and ops with a
+/// recurrent state read it as well.
 fn writes_resource(op: &Op) -> bool {
     !matches!(op, Op::Attention(_))
 }

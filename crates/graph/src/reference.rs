@@ -60,6 +60,12 @@ impl Reference {
         }
     }
 
+    /// The persistent state, in the graph's order.
+    #[must_use]
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
     fn plan(&mut self, plan: PlanId) -> Result<&mut PlanState, BackendError> {
         let count = self.plans.len();
         let index = plan.0 as usize;

@@ -179,19 +179,27 @@ fn bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let values = node.inputs.as_slice().iter().chain(node.outputs.as_slice());
     let activations: u64 = values.map(|v| graph.shape(*v).row_bytes() as u64 * of.n_tokens).sum();
     let weights: u64 = node.weights.as_slice().iter().map(|w| weight_share(graph, node, of, usize::from(w.0))).sum();
-    let cache = match node.op {
+    let state = match node.op {
         Op::Attention(a) => of.kv_format.bytes(2 * of.context * u64::from(a.n_kv_heads * a.head_dim)),
+        // Read and written once, by one sequence.
+        Op::DeltaNet(d) => 2 * 4 * u64::from(d.state_len()),
+        Op::Conv1d(c) => 2 * 4 * u64::from(c.n_channels) * u64::from(c.n_taps - 1),
         _ => 0,
     };
-    activations + weights + cache
+    activations + weights + state
 }
 
-/// The part of a weight that the step reads: rows looked up, or all of it.
+/// The part of a weight that the step reads: rows looked up, experts chosen (each token others,
+/// at most), or all of it.
 fn weight_share(graph: &Graph, node: &Node, of: &ReportFor<'_>, index: usize) -> u64 {
     let all = weight_bytes(graph, of, index);
     let n_rows = u64::from(graph.weights[index].shape[1]);
     match node.op {
         Op::Embed(_) => all / n_rows * of.n_tokens.min(n_rows),
+        Op::ExpertMatmul(e) => {
+            let n_experts = u64::from(e.n_experts);
+            all / n_experts * n_experts.min(of.n_tokens.saturating_mul(u64::from(e.n_used)))
+        }
         _ => all,
     }
 }
@@ -206,9 +214,16 @@ fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
         Op::Matmul(_) | Op::MatmulAdd(_) => product(0),
         Op::MatmulGlu(_) => product(0) + product(1),
         Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
-        Op::KvWrite(_) | Op::SelectRows => 0,
-        Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::Rope(_) | Op::Glu(_) | Op::Softcap(_) => 4 * out,
-        Op::Embed(_) | Op::Add | Op::Argmax => out,
+        Op::ExpertMatmul(e) => u64::from(e.n_used) * 2 * u64::from(e.n_in) * u64::from(e.n_out),
+        Op::ExpertSum(e) => 2 * out * u64::from(e.n_used),
+        Op::Conv1d(c) => 2 * out * u64::from(c.n_taps),
+        // Per element of the state: decay, two dot products, one update.
+        Op::DeltaNet(d) => 7 * u64::from(d.state_len()),
+        Op::KvWrite(_) | Op::SelectRows | Op::Slice(_) => 0,
+        Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::L2Norm(_) => 4 * out,
+        Op::Rope(_) | Op::Glu(_) | Op::Softcap(_) | Op::DeltaGates | Op::GateRows => 4 * out,
+        Op::Router(r) => u64::from(r.n_experts) + 4 * out,
+        Op::Embed(_) | Op::Add | Op::Argmax | Op::Scale(_) => out,
     };
     per_token * of.n_tokens
 }

@@ -1,1 +1,35 @@
-//! hub
+//! The model catalog, the folders where models lie, and the way they get there.
+//!
+//! [`catalog`] says what there is, [`resolve`] finds what a user named, and [`pull`] brings a model from its sources so
+//! that the file under its final name is always whole and checked, or absent. Above this crate, a model is a path.
+//!
+//! The crate reads no environment and prints nothing: folders, token, mirror and proxy come from the caller as values,
+//! progress goes to the caller as [`Event`]s, and an [`Error`] carries what a message needs. Hyperparameters stand in
+//! the crate `models`, under the same ids; the content of a file is the crate `gguf`'s business.
+
+#![deny(unsafe_code)]
+
+mod bytes;
+pub mod catalog;
+mod download;
+mod error;
+mod folders;
+mod http;
+mod id;
+mod package;
+mod partial;
+mod resolve;
+mod settings;
+mod sha256;
+mod sources;
+mod watch;
+
+pub use bytes::Bytes;
+pub use error::{Attempt, Error};
+pub use folders::{Folders, Installed, Manifest, Platform, Verification};
+pub use id::ModelId;
+pub use resolve::{Resolved, model_file, model_id};
+pub use settings::{HUB_URL, Limits, Settings, Token};
+pub use sha256::Sha256Sum;
+pub use sources::pull;
+pub use watch::{Event, Phase};

@@ -1,1 +1,10 @@
-//! testkit
+//! What tests of several crates share: one sequence through any backend, and the comparison with golden files.
+//!
+//! Only tests depend on this crate. It holds no expected values of its own; they come from `fixtures/`.
+
+pub mod crowd;
+mod error;
+pub mod golden;
+pub mod session;
+
+pub use crate::error::Error;

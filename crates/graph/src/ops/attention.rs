@@ -6,7 +6,7 @@
 //! per head with no value: it only enlarges the denominator.
 //! Sources: Vaswani et al., 2017; Kwon et al., "PagedAttention", 2023; gpt-oss for sinks.
 
-use crate::conformance::Case;
+use crate::conformance::{Case, CaseBuilder};
 use crate::ops::{Io, Op};
 use crate::reference::Resource;
 use crate::section::{Builder, Operands, ResourceDecl, ResourceId, ResourceKind, ValueId, WeightId};
@@ -138,9 +138,8 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     let mut cases = Vec::new();
     for (name, op, sinks) in kinds {
-        for steps in [&[1, 1][..], &[17], &[5, 33, 1], &[130, 1]] {
-            let label = format!("attention/{name}/{steps:?}");
-            cases.push(Case::new(label, 1e-5).steps(steps).build(|b| {
+        let case_of = |case: CaseBuilder| {
+            case.build(|b| {
                 let q = b.input(Shape::tokens(op.n_heads * op.head_dim));
                 let k = b.input(Shape::tokens(op.n_kv_heads * op.head_dim));
                 let v = b.input(Shape::tokens(op.n_kv_heads * op.head_dim));
@@ -149,8 +148,13 @@ pub(super) fn cases() -> Vec<Case> {
                 let sinks = if sinks { Some(b.vector("sinks", op.n_heads)) } else { None };
                 let y = b.attention(q, cache, sinks, op);
                 b.output(y);
-            }));
+            })
+        };
+        for steps in [&[1, 1][..], &[17], &[5, 33, 1], &[130, 1]] {
+            cases.push(case_of(Case::new(format!("attention/{name}/{steps:?}"), 1e-5).steps(steps)));
         }
+        let crowd: [&[u32]; 4] = [&[33, 1, 0], &[1, 20, 7], &[0, 1, 40], &[1, 1, 1]];
+        cases.push(case_of(Case::new(format!("attention/{name}/crowd"), 1e-5).crowd(&crowd)));
     }
     cases
 }

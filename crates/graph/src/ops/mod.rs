@@ -4,25 +4,45 @@
 //! builder method; the scalar reference (f32 in, f64 sums); the test cases. A backend implements
 //! an op by giving it an arm in its own `kernels.rs`; the `match` there is exhaustive.
 
+#![allow(clippy::cast_possible_truncation, reason = "references sum in f64 and round once; counts are bounded by shape rules")]
+
 mod add;
 mod argmax;
 mod attention;
+mod conv1d;
+mod delta_gates;
+mod delta_net;
 mod embed;
+mod expert_matmul;
+mod expert_sum;
+mod gate_rows;
 mod glu;
 mod kv_write;
+mod l2_norm;
 mod matmul;
 mod rms_norm;
 mod rope;
+mod router;
+mod scale;
 mod select_rows;
+mod slice;
 mod softcap;
 
 pub use attention::Attention;
+pub use conv1d::{CONV_TAPS_MAX, Conv1d};
+pub use delta_net::{DELTA_HEAD_DIM_MAX, DeltaInputs, DeltaNet, HeadRun, chunked, recurrent};
 pub use embed::Embed;
+pub use expert_matmul::ExpertMatmul;
+pub use expert_sum::ExpertSum;
 pub use glu::{Activation, Glu};
 pub use kv_write::KvWrite;
+pub use l2_norm::L2Norm;
 pub use matmul::Matmul;
 pub use rms_norm::RmsNorm;
 pub use rope::{Rope, RopeMode, Yarn};
+pub use router::{EXPERTS_MAX, EXPERTS_USED_MAX, Router};
+pub use scale::Scale;
+pub use slice::Slice;
 pub use softcap::Softcap;
 
 use crate::batch::Batch;
@@ -54,6 +74,26 @@ pub enum Op {
     SelectRows,
     /// Index of the largest element of a row.
     Argmax,
+    /// The same columns of every group of a row.
+    Slice(Slice),
+    /// `y = factor * w * x`.
+    Scale(Scale),
+    /// Causal convolution over time, with state.
+    Conv1d(Conv1d),
+    /// `y = scale * x / |x|`.
+    L2Norm(L2Norm),
+    /// Decay and learning rate of a delta net.
+    DeltaGates,
+    /// The gated delta rule, with state.
+    DeltaNet(DeltaNet),
+    /// Chooses experts and weighs them.
+    Router(Router),
+    /// Matrix product with the chosen experts.
+    ExpertMatmul(ExpertMatmul),
+    /// Weighted sum over the chosen experts.
+    ExpertSum(ExpertSum),
+    /// `y = x * sigmoid(s)`, one `s` per row.
+    GateRows,
     /// `s = a + b; y = rms_norm(s)`, fused.
     AddRmsNorm(RmsNorm),
     /// `y = r + W x (+ b)`, fused.
@@ -103,6 +143,16 @@ impl Op {
             Op::Softcap(_) => "softcap",
             Op::SelectRows => "select_rows",
             Op::Argmax => "argmax",
+            Op::Slice(_) => "slice",
+            Op::Scale(_) => "scale",
+            Op::Conv1d(_) => "conv1d",
+            Op::L2Norm(_) => "l2_norm",
+            Op::DeltaGates => "delta_gates",
+            Op::DeltaNet(_) => "delta_net",
+            Op::Router(_) => "router",
+            Op::ExpertMatmul(_) => "expert_matmul",
+            Op::ExpertSum(_) => "expert_sum",
+            Op::GateRows => "gate_rows",
             Op::AddRmsNorm(_) => "add_rms_norm",
             Op::MatmulAdd(_) => "matmul_add",
             Op::MatmulGlu(_) => "matmul_glu",
@@ -123,11 +173,34 @@ impl Op {
             Op::Softcap(p) => p.reference(io),
             Op::SelectRows => select_rows::reference(io),
             Op::Argmax => argmax::reference(io),
+            Op::Slice(p) => p.reference(io),
+            Op::Scale(p) => p.reference(io),
+            Op::Conv1d(p) => p.reference(io),
+            Op::L2Norm(p) => p.reference(io),
+            Op::DeltaGates => delta_gates::reference(io),
+            Op::DeltaNet(p) => p.reference(io),
+            Op::Router(p) => p.reference(io),
+            Op::ExpertMatmul(p) => p.reference(io),
+            Op::ExpertSum(p) => p.reference(io),
+            Op::GateRows => gate_rows::reference(io),
             Op::AddRmsNorm(p) => p.reference_after_add(io),
             Op::MatmulAdd(p) => p.reference_then_add(io),
             Op::MatmulGlu(p) => p.reference_of_matmuls(io),
         }
     }
+}
+
+/// Sum of products in f64, in eight partial sums: the references of whole models spend their time here.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0f64; 8];
+    for (a, b) in a.iter().zip(b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += f64::from(*a) * f64::from(*b);
+        }
+    }
+    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| f64::from(*a) * f64::from(*b));
+    sums.into_iter().chain(rest).sum()
 }
 
 /// The test cases of every op, in the order of [`Op`].
@@ -145,6 +218,16 @@ pub fn cases() -> Vec<Case> {
         softcap::cases(),
         select_rows::cases(),
         argmax::cases(),
+        slice::cases(),
+        scale::cases(),
+        conv1d::cases(),
+        l2_norm::cases(),
+        delta_gates::cases(),
+        delta_net::cases(),
+        router::cases(),
+        expert_matmul::cases(),
+        expert_sum::cases(),
+        gate_rows::cases(),
     ]
     .into_iter()
     .flatten()

@@ -31,6 +31,8 @@ pub struct Yarn {
     pub beta_fast: f32,
     /// Turns below which a frequency is divided by `factor`.
     pub beta_slow: f32,
+    /// Whether the limits between which frequencies are mixed are rounded outwards to whole pairs.
+    pub rounded_limits: bool,
 }
 
 /// Rotation of the heads of a row.
@@ -128,13 +130,17 @@ impl Rope {
 }
 
 impl Yarn {
-    /// Frequency `i` between `plain / factor` and `plain`; the limits are not rounded.
+    /// Frequency `i` between `plain / factor` and `plain`.
     fn frequency(self, plain: f64, i: f64, n_rot: f64, base: f64) -> f64 {
         let turns = |r: f32| {
             let wavelengths = f64::from(self.original_context) / (std::f64::consts::TAU * f64::from(r));
             n_rot * wavelengths.ln() / (2.0 * base.ln())
         };
-        let (low, high) = (turns(self.beta_fast).max(0.0), turns(self.beta_slow).min(n_rot - 1.0));
+        let (low, high) = match (turns(self.beta_fast), turns(self.beta_slow)) {
+            (low, high) if self.rounded_limits => (low.floor(), high.ceil()),
+            limits => limits,
+        };
+        let (low, high) = (low.max(0.0), high.min(n_rot - 1.0));
         let ramp = ((i - low) / (high - low).max(1e-3)).clamp(0.0, 1.0);
         plain / f64::from(self.factor) * ramp + plain * (1.0 - ramp)
     }
@@ -142,13 +148,14 @@ impl Yarn {
 
 pub(super) fn cases() -> Vec<Case> {
     let plain = Rope { head_dim: 64, n_rot: 64, mode: RopeMode::HalfSplit, base: 1e6, position_scale: 1.0, yarn: None };
-    let yarn = Yarn { factor: 32.0, original_context: 4096.0, beta_fast: 32.0, beta_slow: 1.0 };
+    let yarn = Yarn { factor: 32.0, original_context: 4096.0, beta_fast: 32.0, beta_slow: 1.0, rounded_limits: false };
     let kinds = [
         ("half_split", plain),
         ("adjacent", Rope { mode: RopeMode::Adjacent, base: 1e4, ..plain }),
         ("partial", Rope { head_dim: 256, n_rot: 64, base: 1e7, ..plain }),
         ("linear", Rope { position_scale: 0.125, ..plain }),
         ("yarn", Rope { base: 150_000.0, yarn: Some(yarn), ..plain }),
+        ("yarn_rounded", Rope { base: 150_000.0, yarn: Some(Yarn { rounded_limits: true, ..yarn }), ..plain }),
     ];
     let mut cases = Vec::new();
     for (name, rope) in kinds {

@@ -1,0 +1,339 @@
+//! What the user types: flags and commands, as `clap` reads them.
+//!
+//! These types hold the words of the command line; what they mean for a model is decided in the
+//! commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Run language models from GGUF files on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "zinc", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    /// What to do; without a command, `--prompt` generates text.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Flags of plain generation.
+    #[command(flatten)]
+    pub(crate) generate: GenerateArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  zinc --prompt \"The capital of France is\"          complete a text with the default model
+  zinc --chat --prompt \"Explain tides\" -m FILE      one turn of a chat, with the model's own template
+  cat notes.txt | zinc --prompt - -n 200            the prompt from standard input
+  zinc chat --cli                                   talk in the terminal
+  zinc inspect FILE                                 what a GGUF file holds
+  zinc bench -m FILE                                how fast it runs here
+
+The answer goes to standard output, everything else to standard error.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model not found, 4 model not usable, 5 download failed, 130 interrupted.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Talk with a model.
+    Chat(ChatArgs),
+    /// Show what a GGUF file holds: header, metadata, tensors.
+    Inspect(InspectArgs),
+    /// Turn a text into token ids.
+    Tokenize(TokenizeArgs),
+    /// Turn token ids into text.
+    Detokenize(DetokenizeArgs),
+    /// Show the largest logits at each position of a list of ids.
+    Logits(LogitsArgs),
+    /// Measure how well a model predicts a text.
+    Perplexity(PerplexityArgs),
+    /// Measure prompt processing and generation.
+    Bench(BenchArgs),
+    /// List the catalog and fetch models.
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// Check every kernel of a device against its definition.
+    Selftest(SelftestArgs),
+    /// List the devices that can run models.
+    Devices,
+}
+
+/// Which model.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// Model of the catalog (`zinc model list`); fetched if it is not here yet.
+    #[arg(long, value_name = "ID", conflicts_with = "model")]
+    pub(crate) model_id: Option<String>,
+    /// GGUF file; the first one of a split model.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// Where and with how much memory.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// Device to run on, as `zinc devices` lists it.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Threads of the CPU device (default: the cores of this machine).
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Tokens of context: prompt and answer together (default: 4096, or less if the model has less).
+    #[arg(short, long, value_name = "N")]
+    pub(crate) context: Option<u32>,
+    /// Format of the key/value cache.
+    #[arg(long, value_name = "TYPE", default_value = "f16")]
+    pub(crate) kv_type: KvType,
+}
+
+/// Format of the key/value cache.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum KvType {
+    /// Two bytes an element.
+    F16,
+    /// Four bytes an element.
+    F32,
+}
+
+/// How tokens are chosen.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct SamplingArgs {
+    /// 0 takes the likeliest token each time (default: 0 for a plain prompt; in a chat what the catalog recommends, or 0.7).
+    #[arg(long, value_name = "T")]
+    pub(crate) temperature: Option<f32>,
+    /// Keep the K likeliest tokens; 0 keeps all.
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<u32>,
+    /// Keep the likeliest tokens that together have probability P.
+    #[arg(long, value_name = "P")]
+    pub(crate) top_p: Option<f32>,
+    /// Keep tokens at least P times as likely as the likeliest.
+    #[arg(long, value_name = "P")]
+    pub(crate) min_p: Option<f32>,
+    /// Divide the logits of recent tokens by this; 1 does nothing.
+    #[arg(long, value_name = "X")]
+    pub(crate) repetition_penalty: Option<f32>,
+    /// Lower the logits of tokens that occurred.
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    pub(crate) presence_penalty: Option<f32>,
+    /// Lower the logits of tokens by how often they occurred.
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    pub(crate) frequency_penalty: Option<f32>,
+    /// Add X to the logit of a token; may be given several times.
+    #[arg(long, value_name = "ID=X", allow_hyphen_values = true)]
+    pub(crate) logit_bias: Vec<String>,
+    /// The same seed and flags give the same answer (default: random).
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// Plain generation.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Text to continue; `-` reads it from standard input.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt: Option<String>,
+    /// Treat the prompt as a message and render it with the model's chat template.
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// System message of the chat.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub(crate) system: Option<String>,
+    /// Let a model that can think do so, or not (default: as its template has it).
+    #[arg(long, value_name = "on|off", requires = "chat")]
+    pub(crate) thinking: Option<Switch>,
+    /// Tokens to generate at most.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 256)]
+    pub(crate) max_tokens: u32,
+    /// Stop where this text would appear; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+    /// Go on after the model's end-of-text token.
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// Print one JSON object instead of streaming text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the model's graph (nodes, shapes, bytes, FLOPs) as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph_report: Option<PathBuf>,
+    /// Write the model's graph for Graphviz.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph_dot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// A conversation.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// Talk in this terminal.
+    #[arg(long)]
+    pub(crate) cli: bool,
+    /// System message.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Let a model that can think do so, or not.
+    #[arg(long, value_name = "on|off")]
+    pub(crate) thinking: Option<Switch>,
+    /// Tokens of an answer at most.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1024)]
+    pub(crate) max_tokens: u32,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+}
+
+/// `zinc inspect`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// GGUF file; its tensor data may be missing.
+    pub(crate) file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List every tensor, and arrays in full.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `zinc tokenize`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TokenizeArgs {
+    /// The text; `-` reads standard input.
+    pub(crate) text: String,
+    /// Read special tokens such as `<|im_end|>` in the text as tokens.
+    #[arg(long)]
+    pub(crate) special: bool,
+    /// Leave out the tokens that the model puts around a text.
+    #[arg(long)]
+    pub(crate) no_bos: bool,
+    /// Print JSON: ids and pieces.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// `zinc detokenize`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DetokenizeArgs {
+    /// Token ids, with commas.
+    #[arg(value_delimiter = ',', required = true)]
+    pub(crate) ids: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// `zinc logits`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LogitsArgs {
+    /// Token ids, with commas.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub(crate) ids: Vec<u32>,
+    /// Logits shown at each position.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) top: usize,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// `zinc perplexity`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PerplexityArgs {
+    /// Text to predict.
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) file: PathBuf,
+    /// Stop after so many windows of context.
+    #[arg(long, value_name = "N")]
+    pub(crate) windows: Option<usize>,
+    /// Keep the logits, to compare other runs with.
+    #[arg(long, value_name = "FILE", conflicts_with = "kl_base")]
+    pub(crate) save_logits: Option<PathBuf>,
+    /// Compare with logits kept before: KL divergence and agreement of the likeliest token.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kl_base: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// `zinc bench`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Tokens of the prompt.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) pp: u32,
+    /// Tokens to generate.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(crate) tg: u32,
+    /// Counted runs of each, after one that is not counted.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) reps: usize,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// `zinc selftest`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SelftestArgs {
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) filter: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// `zinc model …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// List the models of the catalog.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fetch a model of the catalog.
+    Pull {
+        /// Its id.
+        id: String,
+    },
+    /// Print where a fetched model lies.
+    Path {
+        /// Its id.
+        id: String,
+    },
+}

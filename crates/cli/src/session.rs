@@ -1,0 +1,132 @@
+//! A loaded model: file, tokenizer, template and an engine around a backend.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use zinc_engine::{Engine, EngineConfig};
+use zinc_gguf::Gguf;
+use zinc_graph::backend::KvFormat;
+use zinc_hub::catalog;
+use zinc_models::Model;
+use zinc_tokenizer::Tokenizer;
+use zinc_tokenizer::chat_template::ChatTemplate;
+
+use crate::args::{DeviceArgs, KvType, ModelArgs};
+use crate::commands::open_error;
+use crate::failure::{Failure, Kind};
+use crate::interrupt::Interrupt;
+use crate::output::{bytes, note};
+use crate::{device, resolve};
+
+/// Tokens of context unless the user or the model says less.
+const CONTEXT_DEFAULT: u32 = 4096;
+/// Tokens that one step of the prompt takes.
+const STEP_TOKENS: u32 = 512;
+
+/// A model's file and what is read from its header.
+pub(crate) struct ModelFile {
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+    /// Header and map.
+    pub(crate) gguf: Gguf,
+    /// The entry of the catalog, if it is one of its models.
+    pub(crate) entry: Option<&'static catalog::Entry>,
+}
+
+impl ModelFile {
+    /// Finds the model that the arguments name, fetching it if it is not here.
+    pub(crate) fn open(args: &ModelArgs, interrupt: &Interrupt) -> Result<ModelFile, Failure> {
+        let (path, entry) = resolve::model(args, interrupt)?;
+        let gguf = Gguf::open(&path).map_err(|e| open_error(&path, &e))?;
+        Ok(ModelFile { path, gguf, entry })
+    }
+
+    /// As [`ModelFile::open`], but the tensors' data may be missing.
+    pub(crate) fn open_header(args: &ModelArgs, interrupt: &Interrupt) -> Result<ModelFile, Failure> {
+        let (path, entry) = resolve::model(args, interrupt)?;
+        let gguf = Gguf::open_header(&path).map_err(|e| open_error(&path, &e))?;
+        Ok(ModelFile { path, gguf, entry })
+    }
+
+    /// The tokenizer of the file.
+    pub(crate) fn tokenizer(&self) -> Result<Tokenizer, Failure> {
+        Tokenizer::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
+    }
+
+    /// The chat template of the file, if it has one.
+    pub(crate) fn template(&self) -> Result<Option<ChatTemplate>, Failure> {
+        ChatTemplate::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
+    }
+
+    /// The model that the file declares.
+    pub(crate) fn model(&self) -> Result<Model, Failure> {
+        Model::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
+    }
+
+    /// An engine that runs it.
+    pub(crate) fn engine(&self, args: &DeviceArgs) -> Result<Engine, Failure> {
+        let model = self.model()?;
+        let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
+        let backend = device::open(args)?;
+        let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
+        let config = EngineConfig {
+            context_tokens,
+            sequences_max: 1,
+            step_tokens: STEP_TOKENS,
+            kv_tokens: None,
+            kv_format: kv_format(args.kv_type),
+            queue_max: 1,
+        };
+        let engine = Engine::new(backend, model, weights, config).map_err(engine_error)?;
+        for warning in engine.warnings() {
+            note(&format!("warning: {warning}"));
+        }
+        Ok(engine)
+    }
+
+    fn unusable(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::new(Kind::ModelUnusable, format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// One line on what was loaded.
+pub(crate) fn loaded(file: &Path, engine: &Engine, started: Instant) -> String {
+    let model = engine.model();
+    let name = model.name.clone().unwrap_or_else(|| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    let limits = engine.limits();
+    let state = limits.kv_bytes + limits.recurrent_bytes;
+    format!(
+        "{name} ({}) on {}, context {} tokens ({}), loaded in {:.2} s",
+        model.architecture,
+        engine.device().name,
+        limits.config.context_tokens,
+        bytes(state),
+        started.elapsed().as_secs_f64()
+    )
+}
+
+/// An engine's error as a failure of the kind that it is.
+pub(crate) fn engine_error(error: zinc_engine::Error) -> Failure {
+    use zinc_engine::Error;
+    let kind = match error {
+        Error::Config(_) | Error::PromptEmpty | Error::PromptTooLong { .. } | Error::Sampling(_) | Error::TokenOutOfRange { .. } => Kind::Usage,
+        _ => Kind::Failed,
+    };
+    let remedy = match error {
+        Error::PromptTooLong { .. } => Some("use a shorter prompt, or a longer context with -c"),
+        Error::Config(_) => Some("choose a smaller context with -c"),
+        _ => None,
+    };
+    let failure = Failure::new(kind, error);
+    match remedy {
+        Some(remedy) => failure.remedy(remedy),
+        None => failure,
+    }
+}
+
+fn kv_format(kv_type: KvType) -> KvFormat {
+    match kv_type {
+        KvType::F16 => KvFormat::F16,
+        KvType::F32 => KvFormat::F32,
+    }
+}

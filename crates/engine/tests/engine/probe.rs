@@ -1,0 +1,92 @@
+//! Backends that stand between the engine and the reference: one that notes what is read, one that
+//! fails, one that waits for permission.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+
+use zinc_graph::backend::{BackendError, DeviceInfo, PlanId, PlanOptions, StateSizes, Ticket, WeightData};
+use zinc_graph::reference::Reference;
+use zinc_graph::section::ValueId;
+use zinc_graph::{Backend, Batch, Graph};
+
+/// What a probe does besides passing calls on.
+pub(crate) enum Interference {
+    /// Nothing.
+    None,
+    /// Fails the submission of that number, counted from 0.
+    FailAt(usize),
+    /// Tells of each submission and waits for a permit.
+    Gate {
+        arrivals: Sender<()>,
+        permits: Receiver<()>,
+    },
+}
+
+/// What a probe has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) submitted: Vec<Batch>,
+    pub(crate) read: Vec<ValueId>,
+    pub(crate) compiled: Vec<(u32, u32)>,
+}
+
+pub(crate) struct Probe {
+    inner: Reference,
+    interference: Interference,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
+
+impl Probe {
+    pub(crate) fn new(interference: Interference) -> Probe {
+        Probe { inner: Reference::new(), interference, seen: Arc::default() }
+    }
+}
+
+impl Backend for Probe {
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device()
+    }
+
+    fn load(&mut self, graph: &Graph, weights: Vec<WeightData>, state: StateSizes) -> Result<(), BackendError> {
+        self.inner.load(graph, weights, state)
+    }
+
+    fn compile(&mut self, graph: &Graph, options: &PlanOptions) -> Result<PlanId, BackendError> {
+        self.seen.lock().unwrap().compiled.push((options.bucket.tokens, options.bucket.outputs));
+        self.inner.compile(graph, options)
+    }
+
+    fn write(&mut self, plan: PlanId, value: ValueId, data: &[f32]) -> Result<(), BackendError> {
+        self.inner.write(plan, value, data)
+    }
+
+    fn submit(&mut self, plan: PlanId, batch: &Batch) -> Result<Ticket, BackendError> {
+        let index = self.seen.lock().unwrap().submitted.len();
+        match &self.interference {
+            Interference::FailAt(n) if *n == index => {
+                return Err(BackendError::Device { device: "probe".into(), message: "the device is lost".into() });
+            }
+            Interference::Gate { arrivals, permits } => {
+                // A test that has dropped its ends lets the engine run on.
+                let _ = arrivals.send(());
+                let _ = permits.recv();
+            }
+            _ => {}
+        }
+        self.seen.lock().unwrap().submitted.push(batch.clone());
+        self.inner.submit(plan, batch)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError> {
+        self.inner.wait(ticket)
+    }
+
+    fn read(&mut self, plan: PlanId, value: ValueId, row: usize, dst: &mut [f32]) -> Result<(), BackendError> {
+        self.seen.lock().unwrap().read.push(value);
+        self.inner.read(plan, value, row, dst)
+    }
+
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), BackendError> {
+        self.inner.copy_state(from, to)
+    }
+}

@@ -1,0 +1,106 @@
+//! Qwen3, mixture of experts: the attention of the dense models, routed experts instead of one feed-forward part.
+
+use zinc_gguf::Gguf;
+use zinc_graph::ops::{Activation, Attention, Rope, RopeMode};
+use zinc_graph::shape::{Shape, ShapeError};
+use zinc_graph::{Blueprint, Builder, Section};
+
+use crate::Error;
+use crate::blocks::attention::{SelfAttention, self_attention};
+use crate::blocks::experts::{ExpertForm, Experts, experts};
+use crate::blocks::{embedding, head, norm, sqrt};
+use crate::declaration::{Declaration, Fault};
+use crate::hparams::{Broken, Hparams, Keys};
+
+/// The value of `general.architecture`.
+pub const NAME: &str = "qwen3moe";
+
+/// Hyperparameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Qwen3Moe {
+    /// The shared ones.
+    pub hp: Hparams,
+    /// The experts of every layer.
+    pub experts: Experts,
+    /// Positions are multiplied by this before rope.
+    pub position_scale: f32,
+}
+
+impl Qwen3Moe {
+    fn read(file: &Gguf) -> Result<Qwen3Moe, Error> {
+        let keys = Keys::new(file, NAME);
+        Ok(Qwen3Moe {
+            hp: Hparams::read(&keys)?,
+            experts: Experts::read(&keys)?,
+            position_scale: keys.linear_rope_scale()?,
+        })
+    }
+
+    const fn check(&self) -> Result<(), Broken> {
+        let mut rules = self.hp.rules();
+        self.experts.add_rules(&mut rules);
+        rules.above_zero("rope.scaling.factor", self.position_scale);
+        rules.finish()
+    }
+
+    /// The model's sections and layers.
+    ///
+    /// # Errors
+    /// The first rule that the hyperparameters break.
+    pub const fn declare(&self) -> Result<Declaration, Fault> {
+        if let Err(broken) = self.check() {
+            return Err(Fault::Hparam(broken));
+        }
+        let mut model = Declaration::new();
+        model.prologue(embedding::prologue(&self.hp, 1.0));
+        let block = model.block(self.block());
+        model.layers(block, self.hp.n_layers);
+        model.epilogue(head::epilogue(&self.hp, None));
+        model.finish()
+    }
+
+    const fn block(&self) -> Result<Section, ShapeError> {
+        let mut b = Builder::new("qwen3moe block");
+        let x = b.input(Shape::tokens(self.hp.n_embd));
+
+        let h = norm(&mut b, x, "attn_norm.weight", self.hp.eps);
+        let mixer = self_attention(&mut b, h, &self.attention());
+        b.name(mixer, "mixer");
+        let x = b.add(x, mixer);
+
+        let h = norm(&mut b, x, "ffn_norm.weight", self.hp.eps);
+        let form = ExpertForm { activation: Activation::Silu, has_bias: false, has_scale: false };
+        let mlp = experts(&mut b, h, h, &self.experts, &form);
+        b.name(mlp, "mlp");
+        let out = b.add(x, mlp);
+
+        b.name(out, "out");
+        b.output(out);
+        b.finish()
+    }
+
+    const fn attention(&self) -> SelfAttention {
+        let Hparams { n_heads, n_kv_heads, head_dim, n_rot, rope_base: base, .. } = self.hp;
+        let scale = (1.0 / sqrt(head_dim)) as f32;
+        let mode = RopeMode::HalfSplit;
+        SelfAttention {
+            op: Attention { n_heads, n_kv_heads, head_dim, scale, window: 0, softcap: 0.0 },
+            rope: Rope { head_dim, n_rot, mode, base, position_scale: self.position_scale, yarn: None },
+            has_rope_factors: false,
+            has_qkv_bias: false,
+            has_output_bias: false,
+            qk_norm_eps: Some(self.hp.eps),
+            has_sinks: false,
+        }
+    }
+}
+
+pub(crate) fn blueprint(file: &Gguf) -> Result<Blueprint, Error> {
+    let model = Qwen3Moe::read(file)?.declare().map_err(|fault| fault.in_file(NAME))?;
+    Ok(model.blueprint())
+}
+
+/// Everything in such a file has a use.
+pub(crate) fn leaves_unread(_file: &Gguf, _tensor: &str) -> bool {
+    false
+}

@@ -1,0 +1,204 @@
+//! The chat template that a model brings: a conversation in, the text that the model was trained on out.
+//!
+//! A template is a program in Jinja, written for Python's transformers and stored in the model's file. [`ChatTemplate`] runs it
+//! as transformers does, on `minijinja`, with nothing to reach and with limits on everything ([`Limits`]), since a file from
+//! anywhere may hold anything.
+//!
+//! # Whose text is whose
+//!
+//! The text that comes out mixes the template's own words, among them the control tokens that separate turns, with text from
+//! outside: messages, tools, arguments. A user who writes `<|im_end|>` must not end a turn, so [`Rendered::parts`] says for
+//! every stretch of text where it came from, and the tokenizer reads control tokens only in what is the template's.
+//!
+//! Templates trim, split, compare and join what they are given, and the engine has only plain strings. So text from outside
+//! goes in between two private marks (`marks`), all functions that work on strings know how to cut text with marks (`strings`,
+//! `json`, `python`), and where the marks come out, there the text is. Operators of the engine cannot be taught; a template
+//! that indexes a message, or compares it with more than a word, sees the marks and may act differently. That must not go
+//! unnoticed, so every conversation is rendered twice, with and without marks:
+//! 1. The render without marks is the text. An error of it is the error.
+//! 2. The render with marks must be the same text, and every mark must have its partner. Then it says which text is whose
+//!    ([`Tracing::Strings`]).
+//! 3. If not, only whole control tokens that stand in text from outside are marked, and the same is asked. For a conversation
+//!    without such text, which is nearly every one, that is the first render again ([`Tracing::ControlTokens`]).
+//! 4. If that fails too, nothing is rendered ([`Error::Untraceable`]).
+//!
+//! Two things are the template's word and are not marked: `role` and other single words that stand in the template itself as
+//! string literals (`values` says why), and numbers. A template that glues such a word between its own `<|` and `|>` makes a
+//! control token of it; it was written to do that.
+//!
+//! Not done here: text to tokens, the parsing of what a model answers, pictures and sound.
+
+mod capabilities;
+mod clock;
+mod environment;
+mod error;
+mod json;
+mod keep;
+mod marks;
+mod message;
+mod python;
+mod source;
+mod strings;
+mod values;
+
+pub use capabilities::Capabilities;
+pub use clock::LocalTime;
+pub use error::{Error, Limit};
+pub use message::{Content, FunctionCall, Message, ToolCall};
+
+use crate::Part;
+use aho_corasick::{AhoCorasick, MatchKind};
+use capabilities::Shape;
+use minijinja::{Environment, value::Value};
+use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+use values::Marking;
+use zinc_gguf::Gguf;
+
+/// The key of a file's template. Further ones follow it with a dot and their name.
+const KEY: &str = "tokenizer.chat_template";
+/// The key of the template for conversations with tools, where a file has one.
+const TOOL_USE_KEY: &str = "tokenizer.chat_template.tool_use";
+/// The name of a template inside of its engine.
+const NAME: &str = "chat";
+/// Words of the protocol, which templates compare and print as their own.
+const PROTOCOL_WORDS: [&str; 8] = ["system", "developer", "user", "assistant", "tool", "function", "ipython", "text"];
+/// The types of tokens that are control tokens, or may be read as such: control, user-defined.
+const CONTROL_TYPES: [u32; 2] = [3, 4];
+
+/// What one render may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of a template.
+    pub template_bytes_max: usize,
+    /// Steps of a render, where 64 bytes made count as one; a step for each byte of the conversation is added.
+    pub work_max: u64,
+    /// Bytes of the rendered text; eight times the bytes of the conversation are added.
+    pub output_bytes_max: u64,
+    /// Calls within calls, in the engine's measure: a macro counts several times.
+    pub call_depth_max: usize,
+}
+
+impl Limits {
+    /// Far above what published templates take: those are 20 kB long and take some thousand steps for a short conversation.
+    /// A hostile one is stopped after a quarter of a second.
+    pub const STANDARD: Limits =
+        Limits { template_bytes_max: 1 << 20, work_max: 2_000_000, output_bytes_max: 8 << 20, call_depth_max: 300 };
+}
+
+/// The tokens that a template and its user need to know by their text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecialTokens {
+    /// The token that begins a text; empty if the model has none.
+    pub bos: String,
+    /// The token that ends one; empty if the model has none.
+    pub eos: String,
+    /// Every text that the tokenizer reads as one token where it is allowed to.
+    pub control: Vec<String>,
+}
+
+/// A model's chat template, ready to render.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    program: Program,
+    /// The template for conversations with tools, if it is another.
+    tool_use: Option<Box<ChatTemplate>>,
+    special: SpecialTokens,
+    limits: Limits,
+    shape: Shape,
+    capabilities: Option<Capabilities>,
+}
+
+/// What a template is rendered with.
+#[derive(Clone, Copy, Debug)]
+pub struct RenderInput<'a> {
+    /// The conversation.
+    pub messages: &'a [Message],
+    /// Tools as the API describes them: `{"type": "function", "function": {"name", "description", "parameters"}}`.
+    pub tools: &'a [Json],
+    /// Whether the text ends where the assistant's answer begins.
+    pub add_generation_prompt: bool,
+    /// The time that the template may ask for.
+    pub now: LocalTime,
+    /// Further variables, such as `enable_thinking` or `reasoning_effort`.
+    pub variables: &'a Map<String, Json>,
+}
+
+/// How it was found out which text came from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tracing {
+    /// Every string was followed.
+    Strings,
+    /// Only control tokens inside of strings were, and other text from outside counts as the template's.
+    ControlTokens,
+}
+
+/// A rendered conversation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rendered {
+    text: String,
+    outside: Vec<Range<usize>>,
+    tracing: Tracing,
+}
+
+impl Rendered {
+    /// The whole text. To be encoded without the tokens that the model expects around a text: those are in it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text in parts, trusted where it is the template's and not trusted where it came from outside. The cuts between
+    /// them mean nothing but that: words may run across.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        marks::parts(&self.text, &self.outside)
+    }
+
+    /// How the parts were found.
+    pub fn tracing(&self) -> Tracing {
+        self.tracing
+    }
+}
+
+impl ChatTemplate {
+    /// Reads a template. `special` are the tokens of the model that it belongs to.
+    pub fn parse(source: &str, special: SpecialTokens, limits: Limits) -> Result<ChatTemplate, Error> {
+        let program = Program::compile(source, &limits)?;
+        let mut template =
+            ChatTemplate { program, tool_use: None, special, limits, shape: Shape::UNKNOWN, capabilities: None };
+        template.shape = capabilities::shape(&template);
+        template.capabilities = Some(capabilities::capabilities(&template));
+        Ok(template)
+    }
+
+    /// Reads the template, or templates, of a model's file.
+    pub fn from_gguf(file: &Gguf, limits: Limits) -> Result<ChatTemplate, Error> {
+        let metadata = file.metadata();
+        let source = metadata.str(KEY)?.ok_or(Error::Absent { key: KEY })?;
+        let special = SpecialTokens::from_gguf(file)?;
+        let mut template = Self::parse(source, special.clone(), limits)?;
+        if let Some(source) = metadata.str(TOOL_USE_KEY)? {
+            template.tool_use = Some(Box::new(Self::parse(source, special, limits)?));
+        }
+        Ok(template)
+    }
+
+    /// What the template can do; with tools, what the template for tools can.
+    pub fn capabilities(&self) -> Capabilities {
+        let own = self.capabilities.unwrap_or_else(|| capabilities::capabilities(self));
+        match &self.tool_use {
+            Some(tool_use) => {
+                let with_tools = tool_use.capabilities();
+                Capabilities {
+                    tools: with_tools.tools,
+                    tool_calls: with_tools.tool_calls,
+                    parallel_tool_calls: with_tools.parallel_tool_calls,
+                    tool_results: with_tools.tool_results,
+                    ..own
+                }
+            }
+            None => own,
+        }
+    }
+}
