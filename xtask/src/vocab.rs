@@ -99,7 +99,8 @@ pub(crate) fn make_qwen35(tiktoken_file: &Path, out: &Path) -> Result<(), String
 fn read_ranks(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut tokens = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let (token, rank) = line.split_once(' ').ok_or_else(|| format!("line {number}: expected a token and a rank"))?;
+        let (token, rank) =
+            line.split_once(' ').ok_or_else(|| format!("line {number}: expected a token and a rank"))?;
         if rank.trim().parse() != Ok(tokens.len()) {
             return Err(format!("line {number}: rank `{rank}`, expected {}", tokens.len()));
         }
@@ -110,7 +111,8 @@ fn read_ranks(text: &str) -> Result<Vec<Vec<u8>>, String> {
 
 /// The merge of each token that has one, in order of rank, as `left right`.
 fn merges(ranked: &[Vec<u8>]) -> Vec<String> {
-    let ranks: HashMap<&[u8], usize> = ranked.iter().enumerate().map(|(rank, token)| (token.as_slice(), rank)).collect();
+    let ranks: HashMap<&[u8], usize> =
+        ranked.iter().enumerate().map(|(rank, token)| (token.as_slice(), rank)).collect();
     let halves = ranked.iter().enumerate().filter_map(|(rank, token)| {
         let middle = middle(token, rank, &ranks)?;
         Some(format!("{} {}", spell(&token[..middle]), spell(&token[middle..])))
@@ -123,7 +125,8 @@ fn middle(token: &[u8], rank: usize, ranks: &HashMap<&[u8], usize>) -> Option<us
     let mut ends: Vec<usize> = (0..=token.len()).collect();
     while ends.len() > 3 {
         let pairs = ends.windows(3).enumerate();
-        let known = pairs.filter_map(|(i, w)| ranks.get(&token[w[0]..w[2]]).filter(|&&r| r < rank).map(|&r| (r, i + 1)));
+        let known =
+            pairs.filter_map(|(i, w)| ranks.get(&token[w[0]..w[2]]).filter(|&&r| r < rank).map(|&r| (r, i + 1)));
         ends.remove(known.min()?.1);
     }
     (ends.len() == 3).then(|| ends[1])

@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
-use zinc_tokenizer::chat_template::{ChatTemplate, Rendered};
+use serde_json::{Map, Value, json};
+use zinc_tokenizer::Tokenizer;
+use zinc_tokenizer::chat_template::{ChatTemplate, Error, LocalTime, Message, RenderInput};
 
 use crate::args::Switch;
 use crate::failure::{Failure, Kind};
@@ -22,18 +23,27 @@ pub(crate) enum Speaker {
 pub(crate) struct Conversation {
     template: ChatTemplate,
     system: Option<String>,
-    thinking: Option<Switch>,
+    variables: Map<String, Value>,
     messages: Vec<(Speaker, String)>,
 }
 
 impl Conversation {
     /// An empty conversation with the model of `file`.
-    pub(crate) fn new(file: &ModelFile, system: Option<&str>, thinking: Option<Switch>) -> Result<Conversation, Failure> {
-        let template = file.template()?.ok_or_else(|| {
-            Failure::new(Kind::ModelUnusable, format!("{} has no chat template", file.path.display()))
-                .remedy("it is a base model: leave out --chat and let it continue a text")
-        })?;
-        Ok(Conversation { template, system: system.map(str::to_owned), thinking, messages: Vec::new() })
+    pub(crate) fn new(
+        file: &ModelFile,
+        tokenizer: &Tokenizer,
+        system: Option<&str>,
+        thinking: Option<Switch>,
+    ) -> Result<Conversation, Failure> {
+        let template = file.template(tokenizer)?;
+        let mut variables = Map::new();
+        if let Some(thinking) = thinking {
+            let switch = template.capabilities().thinking_switch.ok_or_else(|| {
+                Failure::usage("this model's chat template has no switch for thinking").remedy("leave out --thinking")
+            })?;
+            variables.insert(switch.to_owned(), json!(thinking == Switch::On));
+        }
+        Ok(Conversation { template, system: system.map(str::to_owned), variables, messages: Vec::new() })
     }
 
     /// Adds a message.
@@ -51,18 +61,41 @@ impl Conversation {
         self.messages.clear();
     }
 
-    /// The conversation as the model was trained to read it, ready for its answer.
-    pub(crate) fn render(&self) -> Result<Rendered, Failure> {
-        let system = self.system.iter().map(|text| Message::text(Role::System, text));
+    /// The conversation's ids as the model was trained to read it, ready for its answer. Control
+    /// tokens count only where the template wrote them, not in what people said.
+    pub(crate) fn ids(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Failure> {
+        let system = self.system.iter().map(|text| Message::text("system", text));
         let said = self.messages.iter().map(|(speaker, text)| {
-            let role = if *speaker == Speaker::User { Role::User } else { Role::Assistant };
+            let role = if *speaker == Speaker::User { "user" } else { "assistant" };
             Message::text(role, text)
         });
         let messages: Vec<Message> = system.chain(said).collect();
-        let kwargs = self.thinking.map(|t| ("enable_thinking".to_owned(), json!(t == Switch::On)));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
-        self.template
-            .render(&RenderInput { messages: &messages, tools: &[], add_generation_prompt: true, now, kwargs: kwargs.into_iter().collect() })
-            .map_err(|e| Failure::new(Kind::ModelUnusable, format!("the model's chat template failed: {e}")))
+        let input = RenderInput {
+            messages: &messages,
+            tools: &[],
+            add_generation_prompt: true,
+            now: now(),
+            variables: &self.variables,
+        };
+        let rendered = self.template.render(&input).map_err(|error| template_failure(&error))?;
+        let parts: Vec<_> = rendered.parts().collect();
+        Ok(tokenizer.encode_parts(&parts))
     }
+}
+
+/// A template's error as a failure of its kind.
+pub(crate) fn template_failure(error: &Error) -> Failure {
+    match error {
+        Error::Absent { .. } => Failure::new(Kind::ModelUnusable, error)
+            .remedy("it is a base model: leave out --chat and let it continue a text"),
+        Error::Refused { .. } | Error::Content { .. } | Error::Untraceable => Failure::usage(error),
+        _ => Failure::new(Kind::ModelUnusable, error),
+    }
+}
+
+/// The time in UTC; a clock before 1970 counts as 1970.
+fn now() -> LocalTime {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
+    let time = LocalTime::from_unix(i64::try_from(seconds).unwrap_or(0), 0).or_else(|| LocalTime::from_unix(0, 0));
+    time.expect("1970 is a year that a clock can show")
 }

@@ -9,9 +9,11 @@ use clap::Parser;
 
 mod args;
 mod commands;
+mod conversation;
 mod device;
 mod failure;
 mod interrupt;
+mod logit_file;
 mod output;
 mod progress;
 mod resolve;

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
 use zinc_hub::catalog;
 use zinc_models::Model;
 use zinc_tokenizer::Tokenizer;
-use zinc_tokenizer::chat_template::ChatTemplate;
+use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 
 use crate::args::{DeviceArgs, KvType, ModelArgs};
 use crate::commands::open_error;
+use crate::conversation::template_failure;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, note};
@@ -53,9 +55,22 @@ impl ModelFile {
         Tokenizer::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
     }
 
-    /// The chat template of the file, if it has one.
-    pub(crate) fn template(&self) -> Result<Option<ChatTemplate>, Failure> {
-        ChatTemplate::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
+    /// The chat template of the file.
+    pub(crate) fn template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate, Failure> {
+        ChatTemplate::from_gguf(&self.gguf, tokenizer, Limits::STANDARD).map_err(|e| template_failure(&e))
+    }
+
+    /// How the model's authors sample from it in a chat, or what suits most models.
+    pub(crate) fn chat_sampling(&self) -> Sampling {
+        let plain = Sampling { temperature: 0.7, top_p: 0.95, min_p: 0.05, ..Sampling::greedy() };
+        self.entry.map_or(plain, |entry| Sampling {
+            temperature: entry.sampling.temperature,
+            top_k: entry.sampling.top_k,
+            top_p: entry.sampling.top_p,
+            min_p: entry.sampling.min_p,
+            presence_penalty: entry.sampling.presence_penalty,
+            ..Sampling::greedy()
+        })
     }
 
     /// The model that the file declares.

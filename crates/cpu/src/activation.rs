@@ -36,7 +36,7 @@ fn gated<S: Simd>(s: S, activation: Activation, gate: S::V, up: S::V) -> S::V {
         Activation::Silu => s.mul(times_sigmoid(s, gate, gate), up),
         Activation::GeluTanh => {
             // `(1 + tanh z) / 2` is `sigmoid(2 z)`; so written nothing cancels below zero.
-            const TWICE: f32 = 2.0 * 0.797_884_56;
+            const TWICE: f32 = 2.0 * 0.797_884_6;
             let square = s.mul(gate, gate);
             let inner = s.mul(gate, s.fma(square, s.splat(TWICE * 0.044_715), s.splat(TWICE)));
             s.mul(times_sigmoid(s, gate, inner), up)

@@ -54,7 +54,10 @@ pub fn glu(ctx: &mut Context, activation: Activation, gate: &[f32], up: &[f32], 
     ctx.pool.run(len.div_ceil(ITEM_LEN), |_, item| {
         let (y, part) = (&y, part(item, len));
         // SAFETY: each item has its own part of `y`; the processor has the kernel.
-        unsafe { glu(activation, &gate[part.clone()], &up[part.clone()], y_part(y, &part)) };
+        unsafe {
+            let y = std::slice::from_raw_parts_mut(y.0.add(part.start), part.len());
+            glu(activation, &gate[part.clone()], &up[part], y);
+        }
     });
 }
 
@@ -69,7 +72,10 @@ pub fn softcap(ctx: &mut Context, cap: f32, x: &[f32], y: &mut [f32]) {
     ctx.pool.run(len.div_ceil(ITEM_LEN), |_, item| {
         let (y, part) = (&y, part(item, len));
         // SAFETY: each item has its own part of `y`; the processor has the kernel.
-        unsafe { softcap(cap, &x[part.clone()], y_part(y, &part)) };
+        unsafe {
+            let y = std::slice::from_raw_parts_mut(y.0.add(part.start), part.len());
+            softcap(cap, &x[part], y);
+        }
     });
 }
 
@@ -122,11 +128,4 @@ fn argmax_row(row: &[f32]) -> u32 {
 
 fn part(item: usize, len: usize) -> std::ops::Range<usize> {
     item * ITEM_LEN..((item + 1) * ITEM_LEN).min(len)
-}
-
-/// # Safety
-/// The part lies in `y` and nothing else writes or reads it.
-unsafe fn y_part<'a>(y: &'a RowMut, part: &std::ops::Range<usize>) -> &'a mut [f32] {
-    // SAFETY: as the caller vouches.
-    unsafe { std::slice::from_raw_parts_mut(y.0.add(part.start), part.len()) }
 }

@@ -121,3 +121,30 @@ pub(crate) fn store_part<S: Simd>(s: S, v: S::V, y: &mut [f32]) {
     unsafe { s.store(part.as_mut_ptr(), v) };
     y.copy_from_slice(&part[..y.len()]);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::isa::Isa;
+
+    #[test]
+    fn the_exponential_is_within_its_stated_error() {
+        let mut x: Vec<f32> = (-87_336..88_722).map(|i| i as f32 * 1e-3).collect();
+        x.extend([0.0, -0.0, 1e-30, -1e-7, -1e4, -87.4, f32::NEG_INFINITY, 88.8, 1e30, f32::INFINITY]);
+        let mut results: Vec<Vec<u32>> = Vec::new();
+        for kernels in Isa::ALL.into_iter().filter_map(Isa::entry_points) {
+            let mut y = vec![f32::NAN; x.len()];
+            // SAFETY: the processor has the kernels.
+            unsafe { (kernels.exp)(&x, &mut y) };
+            for (&x, &y) in x.iter().zip(&y) {
+                let truth = f64::from(x).exp();
+                match x {
+                    ..-87.34 => assert_eq!(y, 0.0, "{x}"),
+                    88.73.. => assert_eq!(y, f32::INFINITY, "{x}"),
+                    _ => assert!((f64::from(y) - truth).abs() <= 1.5e-7 * truth, "{x}: {y:e}, not {truth:e}"),
+                }
+            }
+            results.push(y.iter().map(|y| y.to_bits()).collect());
+        }
+        assert!(results.iter().all(|r| *r == results[0]));
+    }
+}

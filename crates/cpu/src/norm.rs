@@ -91,6 +91,7 @@ pub(crate) fn rms_norm_row<S: Simd>(s: S, eps: f32, x: &[f32], w: Option<&[f32]>
 }
 
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "rounded to f32 once, on purpose")]
 fn inverse_rms<S: Simd>(s: S, eps: f32, x: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); 4];
     for x in x.chunks(4 * LANES) {

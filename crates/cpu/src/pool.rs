@@ -26,7 +26,7 @@ pub const THREADS_MAX: usize = 256;
 const ACTIVE: u64 = (1 << 16) - 1;
 const OPEN: u64 = 1 << 16;
 const EPOCH: u64 = 1 << 17;
-const _: () = assert!(THREADS_MAX < ACTIVE as usize);
+const _: () = assert!((THREADS_MAX as u64) < ACTIVE);
 
 /// Threads that run the items of a phase together.
 pub struct Pool {

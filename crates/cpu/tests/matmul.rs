@@ -1,6 +1,8 @@
 //! Matrix products of every storage type: against sums in f64 over the dequantised weights, and
 //! the same bits on every instruction set, in any batch and on any number of threads.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by panicking, and its inputs are small")]
+
 mod seeded;
 
 use seeded::{Seeded, available, bits};

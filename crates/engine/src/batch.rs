@@ -101,16 +101,28 @@ mod tests {
             ],
             query_start: vec![0, 1, 3, 6],
             block_tables: vec![
-                page(&long, 0), page(&long, 1), page(&long, 2),
-                page(&short, 0), 0, 0,
-                page(&whole, 0), page(&whole, 1), 0,
+                page(&long, 0),
+                page(&long, 1),
+                page(&long, 2),
+                page(&short, 0),
+                0,
+                0,
+                page(&whole, 0),
+                page(&whole, 1),
+                0,
             ],
             pages_max: 3,
             state_slots: vec![long.slot, short.slot, whole.slot],
             output_rows: vec![0, 3, 4, 5],
         };
         assert_eq!(batch, expected);
-        let limits = zinc_graph::batch::BatchLimits { tokens_max: 8, outputs_max: 4, n_vocab: 10, n_pages: 10, n_state_slots: 4 };
+        let limits = zinc_graph::batch::BatchLimits {
+            tokens_max: 8,
+            outputs_max: 4,
+            n_vocab: 10,
+            n_pages: 10,
+            n_state_slots: 4,
+        };
         assert_eq!(batch.validate(&limits), Ok(()));
     }
 }

@@ -10,7 +10,8 @@ use zinc_graph::section::ResourceKind;
 use crate::kv::{PAGE_TOKENS, pages_for};
 use crate::scheduler::SchedulerLimits;
 
-const _: () = assert!(PAGE_TOKENS == zinc_graph::batch::PAGE_TOKENS, "the scheduler and the kernels count the same pages");
+const _: () =
+    assert!(PAGE_TOKENS == zinc_graph::batch::PAGE_TOKENS, "the scheduler and the kernels count the same pages");
 
 /// Most tokens of one sequence.
 pub const CONTEXT_TOKENS_MAX: u32 = 1 << 24;
@@ -162,7 +163,9 @@ pub enum ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// Positions beyond those of training.
-    #[error("the context of {context_tokens} tokens is longer than the {context_train} the model was trained with; quality falls beyond that")]
+    #[error(
+        "the context of {context_tokens} tokens is longer than the {context_train} the model was trained with; quality falls beyond that"
+    )]
     ContextBeyondTraining {
         /// What was asked for.
         context_tokens: u32,
@@ -195,7 +198,11 @@ mod tests {
     fn sizes_follow_from_the_configuration() {
         let limits = CONFIG.limits(&graph()).unwrap();
         assert_eq!(limits.state, StateSizes { n_pages: 21, kv_format: KvFormat::F16, n_slots: 3 });
-        assert_eq!(limits.kv_bytes, 21 * 16 * (2 * 64) * 2 * 2 * 2, "tokens * elements * key and value * 2 bytes * 2 layers");
+        assert_eq!(
+            limits.kv_bytes,
+            21 * 16 * (2 * 64) * 2 * 2 * 2,
+            "tokens * elements * key and value * 2 bytes * 2 layers"
+        );
         assert_eq!(limits.recurrent_bytes, 10 * 3 * 4 * 2);
         let limits = EngineConfig { kv_tokens: Some(150), ..CONFIG }.limits(&graph()).unwrap();
         assert_eq!(limits.state.n_pages, 10);
@@ -205,10 +212,16 @@ mod tests {
     fn absurd_sizes_are_refused_with_their_numbers() {
         let check = |config: EngineConfig| config.limits(&graph()).unwrap_err();
         let range = |name, value, min, max| ConfigError::Range { name, value, min, max };
-        assert_eq!(check(EngineConfig { context_tokens: u32::MAX, ..CONFIG }), range("context_tokens", u32::MAX, 2, 1 << 24));
+        assert_eq!(
+            check(EngineConfig { context_tokens: u32::MAX, ..CONFIG }),
+            range("context_tokens", u32::MAX, 2, 1 << 24)
+        );
         assert_eq!(check(EngineConfig { sequences_max: 0, ..CONFIG }), range("sequences_max", 0, 1, 1024));
         assert_eq!(check(EngineConfig { step_tokens: 2, ..CONFIG }), range("step_tokens", 2, 3, 8192));
-        assert_eq!(check(EngineConfig { kv_tokens: Some(u32::MAX), ..CONFIG }), range("kv_tokens", u32::MAX, 2, u32::MAX - 16));
+        assert_eq!(
+            check(EngineConfig { kv_tokens: Some(u32::MAX), ..CONFIG }),
+            range("kv_tokens", u32::MAX, 2, u32::MAX - 16)
+        );
         let error = check(EngineConfig { context_tokens: 1 << 24, sequences_max: 1024, step_tokens: 1024, ..CONFIG });
         assert!(matches!(error, ConfigError::TooLarge { n_pages: 0x4000_0000, .. }), "{error}");
     }

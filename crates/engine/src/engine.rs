@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use zinc_graph::{Batch, Graph, fuse};
 use zinc_graph::backend::{Backend, DeviceInfo, PlanId, Ticket, WeightData};
+use zinc_graph::{Batch, Graph, fuse};
 use zinc_models::Model;
 
 use crate::batch::{self, Outputs, Span};
@@ -54,7 +54,12 @@ impl Engine {
     ///
     /// # Errors
     /// A configuration that cannot be, or a device that refuses.
-    pub fn new(mut backend: Box<dyn Backend>, model: Model, weights: Vec<WeightData>, config: EngineConfig) -> Result<Engine, Error> {
+    pub fn new(
+        mut backend: Box<dyn Backend>,
+        model: Model,
+        weights: Vec<WeightData>,
+        config: EngineConfig,
+    ) -> Result<Engine, Error> {
         let limits = config.limits(&model.graph)?;
         backend.load(&model.graph, weights, limits.state)?;
         Ok(Engine {
@@ -215,7 +220,12 @@ impl Engine {
     }
 
     /// Notes that a chunk is computed and chooses the token that follows it, if it has an output.
-    fn advance(&mut self, chunk: Chunk, at: Option<OutputRow>, events: &mut Vec<(RequestId, Event)>) -> Result<(), Error> {
+    fn advance(
+        &mut self,
+        chunk: Chunk,
+        at: Option<OutputRow>,
+        events: &mut Vec<(RequestId, Event)>,
+    ) -> Result<(), Error> {
         let id = chunk.id;
         let now = (self.clock)();
         let sequence = self.scheduler.sequence_mut(id).expect("a sequence runs at least until its step has landed");

@@ -21,7 +21,11 @@ impl Engine {
     /// # Errors
     /// Ids that the model does not know, more of them than the context holds, no room beside the
     /// requests that run, or a device that fails, which breaks the engine.
-    pub fn evaluate(&mut self, ids: &[u32], mut row: impl FnMut(usize, &[f32]) -> ControlFlow<()>) -> Result<(), Error> {
+    pub fn evaluate(
+        &mut self,
+        ids: &[u32],
+        mut row: impl FnMut(usize, &[f32]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         self.check_whole()?;
         self.check_ids(ids)?;
         let context_tokens = self.limits.config.context_tokens;

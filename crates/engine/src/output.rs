@@ -31,7 +31,12 @@ impl OutputReader {
     }
 
     /// The row of logits.
-    pub(crate) fn logits(&mut self, backend: &mut dyn Backend, model: &Model, at: OutputRow) -> Result<&mut [f32], BackendError> {
+    pub(crate) fn logits(
+        &mut self,
+        backend: &mut dyn Backend,
+        model: &Model,
+        at: OutputRow,
+    ) -> Result<&mut [f32], BackendError> {
         backend.read(at.plan, model.logits, at.row, &mut self.row)?;
         Ok(&mut self.row)
     }

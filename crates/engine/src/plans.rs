@@ -21,7 +21,12 @@ impl Plans {
     }
 
     /// The plan of the smallest bucket that holds the batch.
-    pub(crate) fn of(&mut self, batch: &Batch, graph: &Graph, backend: &mut dyn Backend) -> Result<PlanId, BackendError> {
+    pub(crate) fn of(
+        &mut self,
+        batch: &Batch,
+        graph: &Graph,
+        backend: &mut dyn Backend,
+    ) -> Result<PlanId, BackendError> {
         let bucket = bucket(batch.n_tokens(), batch.n_outputs(), self.step_tokens);
         if let Some(&plan) = self.by_bucket.get(&bucket) {
             return Ok(plan);
@@ -44,7 +49,8 @@ mod tests {
 
     #[test]
     fn buckets_are_powers_of_two_up_to_the_step() {
-        let cases = [((1, 1), (1, 1)), ((3, 0), (4, 1)), ((33, 5), (64, 8)), ((300, 1), (300, 1)), ((257, 300), (300, 300))];
+        let cases =
+            [((1, 1), (1, 1)), ((3, 0), (4, 1)), ((33, 5), (64, 8)), ((300, 1), (300, 1)), ((257, 300), (300, 300))];
         for ((n_tokens, n_outputs), (tokens, outputs)) in cases {
             assert_eq!(bucket(n_tokens, n_outputs, 300), Bucket { tokens, outputs });
         }

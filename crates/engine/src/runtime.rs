@@ -51,7 +51,8 @@ impl Runtime {
         let inbox_max = engine.limits().config.queue_max as usize;
         let shared = Arc::new(Shared::default());
         let worker = Worker { engine, commands, events: HashMap::new(), shared: Arc::clone(&shared) };
-        let thread = std::thread::Builder::new().name("zinc-engine".into()).spawn(|| worker.run()).map_err(Error::Thread)?;
+        let thread =
+            std::thread::Builder::new().name("zinc-engine".into()).spawn(|| worker.run()).map_err(Error::Thread)?;
         Ok(Runtime { inbox, ids, shared, inbox_max, thread: Some(thread) })
     }
 

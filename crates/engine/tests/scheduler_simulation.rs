@@ -130,7 +130,8 @@ impl Simulation {
         assert_eq!(chunks.is_empty(), self.alive.is_empty(), "a step makes progress while anyone is alive");
         let ids: BTreeSet<RequestId> = chunks.iter().map(|c| c.id).collect();
         assert_eq!(ids.len(), chunks.len(), "a sequence has one chunk");
-        let running: Vec<RequestId> = self.alive.iter().copied().filter(|&id| self.scheduler.running(id).is_some()).collect();
+        let running: Vec<RequestId> =
+            self.alive.iter().copied().filter(|&id| self.scheduler.running(id).is_some()).collect();
         let mut n_prefills_cut = 0;
         for &id in &running {
             let chunk = chunks.iter().find(|c| c.id == id);
@@ -171,9 +172,9 @@ impl Simulation {
 
 fn below(random: Random, n_drawn: &mut u64, n: u32) -> u32 {
     *n_drawn += 1;
-    let scaled = random.uniform(*n_drawn) * f64::from(n);
-    // A uniform is below one, so the product is below `n`.
-    scaled as u32
+    #[expect(clippy::cast_possible_truncation, reason = "a uniform is below one, so the product is below `n`")]
+    let number = (random.uniform(*n_drawn) * f64::from(n)) as u32;
+    number
 }
 
 fn simulate(seed: u64, n_steps: u32) -> Simulation {

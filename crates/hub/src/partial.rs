@@ -211,3 +211,86 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.push(suffix);
     PathBuf::from(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use super::{Error, Partial, Sha256Sum, partial_path, pin_path};
+    use crate::watch::{Event, Watch};
+
+    /// The sum of `abc` in FIPS 180-2, B.1.
+    const ABC: Sha256Sum = Sha256Sum::from_hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+
+    fn open(destination: &Path, sha256: Option<Sha256Sum>) -> Result<Partial, Error> {
+        let mut ignore = |_: Event<'_>| {};
+        Partial::open(destination, 3, sha256, &mut Watch { cancel: &AtomicBool::new(false), on_event: &mut ignore })
+    }
+
+    #[test]
+    fn a_part_is_continued_and_its_sum_covers_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = folder.path().join("file");
+        let mut partial = open(&destination, Some(ABC)).unwrap();
+        partial.begin_answer(Some("v1".into())).unwrap();
+        partial.append(b"ab").unwrap();
+        drop(partial);
+
+        let mut partial = open(&destination, Some(ABC)).unwrap();
+        assert_eq!((partial.n_bytes(), partial.is_patchwork()), (2, true));
+        assert!(partial.is_part_of(Some("v1")) && !partial.is_part_of(Some("v2")));
+        partial.append(b"c").unwrap();
+        assert_eq!(partial.sum(), ABC);
+        partial.discard().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_part_of_something_else_is_thrown_away() {
+        let other = Sha256Sum::from_hex("00000000000000000000000000000000000000000000000000000000000000ff");
+        let folder = tempfile::tempdir().unwrap();
+        let destination = folder.path().join("file");
+        let leave = |tag: Option<&str>, sha256| {
+            let mut partial = open(&destination, sha256).unwrap();
+            partial.begin_answer(tag.map(str::to_owned)).unwrap();
+            partial.append(b"ab").unwrap();
+        };
+        let left = |sha256| open(&destination, sha256).unwrap().n_bytes();
+
+        leave(Some("v1"), Some(other));
+        assert_eq!(left(Some(ABC)), 0, "the catalog means another file now");
+        leave(None, None);
+        assert_eq!(left(None), 0, "nothing tells what it is a part of");
+        leave(Some("v1"), None);
+        assert_eq!(left(None), 2);
+        fs::remove_file(pin_path(&partial_path(&destination))).unwrap();
+        assert_eq!(left(None), 0, "its record is gone");
+        leave(Some("v1"), None);
+        fs::write(partial_path(&destination), b"abcd").unwrap();
+        assert_eq!(left(None), 0, "it is longer than the whole");
+    }
+
+    #[test]
+    fn a_symbolic_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (destination, victim) = (folder.path().join("file"), folder.path().join("victim"));
+        fs::write(&victim, b"precious").unwrap();
+        std::os::unix::fs::symlink(&victim, partial_path(&destination)).unwrap();
+        assert!(matches!(open(&destination, None), Err(Error::Io { action: "open", .. })));
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+
+    /// The kernel's own full disk.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told_from_other_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut partial = open(&folder.path().join("file"), None).unwrap();
+        partial.append(b"a").unwrap();
+        partial.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let refused = partial.append(b"bc");
+        assert!(matches!(refused, Err(Error::DiskFull { done: 1, total: 3, .. })), "{refused:?}");
+    }
+}

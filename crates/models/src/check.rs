@@ -50,7 +50,9 @@ impl Message {
                     Rule::Between { min, max } => {
                         valued.text(" is not from ").number(min as u64).text(" to ").number(max as u64)
                     }
-                    Rule::Divides { what, of } => valued.text(" does not divide ").text(what).text(", ").number(of as u64),
+                    Rule::Divides { what, of } => {
+                        valued.text(" does not divide ").text(what).text(", ").number(of as u64)
+                    }
                     Rule::Even => valued.text(" is not even"),
                     Rule::AboveZero => valued.text(" is not a finite number above 0"),
                     Rule::BelowOne => valued.text(" is not below 1"),

@@ -56,7 +56,9 @@ pub enum Error {
         expected: Vec<u64>,
     },
     /// A tensor of the file has no use in this architecture.
-    #[error("tensor {tensor:?} has no use in the architecture {architecture:?}: the file is of a variant that is not supported")]
+    #[error(
+        "tensor {tensor:?} has no use in the architecture {architecture:?}: the file is of a variant that is not supported"
+    )]
     SurplusTensor {
         /// The tensor.
         tensor: String,

@@ -11,7 +11,7 @@ use zinc_graph::{Blueprint, Builder, Section};
 use crate::Error;
 use crate::blocks::attention::{SelfAttention, self_attention};
 use crate::blocks::ffn::ffn;
-use crate::blocks::{embedding, head, norm, sqrt};
+use crate::blocks::{embedding, head, inverse_sqrt, norm, sqrt_f32};
 use crate::declaration::{Declaration, Fault};
 use crate::hparams::{Broken, CONTEXT_MAX, FF_MAX, Hparams, Keys, LayerSet};
 
@@ -84,7 +84,7 @@ impl Gemma3 {
             return Err(Fault::Hparam(broken));
         }
         let mut model = Declaration::new();
-        model.prologue(embedding::prologue(&self.hp, sqrt(self.hp.n_embd) as f32));
+        model.prologue(embedding::prologue(&self.hp, sqrt_f32(self.hp.n_embd)));
         let sliding = model.block(self.block("gemma3 sliding block", &self.sliding_attention()));
         let global = model.block(self.block("gemma3 global block", &self.global_attention()));
         let mut layer = 0;
@@ -119,7 +119,7 @@ impl Gemma3 {
 
     const fn global_attention(&self) -> SelfAttention {
         let Hparams { n_heads, n_kv_heads, head_dim, n_rot, rope_base: base, .. } = self.hp;
-        let scale = (1.0 / sqrt(self.query_pre_attn)) as f32;
+        let scale = inverse_sqrt(self.query_pre_attn);
         let mode = RopeMode::HalfSplit;
         SelfAttention {
             op: Attention { n_heads, n_kv_heads, head_dim, scale, window: 0, softcap: 0.0 },

@@ -16,10 +16,11 @@ use crate::blocks::attention::{rope_factors, rotate};
 use crate::blocks::experts::{ExpertForm, Experts, experts};
 use crate::blocks::ffn::ffn;
 use crate::blocks::per_layer::{per_layer_columns, per_layer_input};
-use crate::blocks::{head, head_norm, linear, norm, sqrt};
+use crate::blocks::{head, head_norm, inverse_sqrt, linear, norm, sqrt_f32};
 use crate::declaration::{BlockIdx, Declaration, Fault};
 use crate::hparams::{
-    Broken, CONTEXT_MAX, EMBD_MAX, FF_MAX, HEAD_DIM_MAX, HEADS_MAX, Hparams, Keys, LAYERS_MAX, LayerSet, Number, Rule, Rules,
+    Broken, CONTEXT_MAX, EMBD_MAX, FF_MAX, HEAD_DIM_MAX, HEADS_MAX, Hparams, Keys, LAYERS_MAX, LayerSet, Number, Rule,
+    Rules,
 };
 
 /// The value of `general.architecture`.
@@ -120,7 +121,12 @@ impl Gemma4 {
         rules.above_zero("rope.freq_base_swa", sliding.rope_base);
         rules.between(FF_KEY, self.n_ff, 1, FF_MAX);
         rules.between(FF_KEY, self.n_ff_shared, 1, FF_MAX);
-        rules.holds(self.sharing_has_sources(), SHARED_KEY, self.n_shared, "leaves a kind of layer without a cache to read");
+        rules.holds(
+            self.sharing_has_sources(),
+            SHARED_KEY,
+            self.n_shared,
+            "leaves a kind of layer without a cache to read",
+        );
         if let Some(width) = self.per_layer_width {
             rules.between("embedding_length_per_layer_input", width, 1, EMBD_MAX);
         }
@@ -177,8 +183,16 @@ impl Gemma4 {
         let kinds: [BlockIdx; 4] = [
             model.block(self.block(&Kind { name: "gemma4 global block", sliding: false, shared: false })),
             model.block(self.block(&Kind { name: "gemma4 sliding block", sliding: true, shared: false })),
-            model.block(self.block(&Kind { name: "gemma4 global block without a cache", sliding: false, shared: true })),
-            model.block(self.block(&Kind { name: "gemma4 sliding block without a cache", sliding: true, shared: true })),
+            model.block(self.block(&Kind {
+                name: "gemma4 global block without a cache",
+                sliding: false,
+                shared: true,
+            })),
+            model.block(self.block(&Kind {
+                name: "gemma4 sliding block without a cache",
+                sliding: true,
+                shared: true,
+            })),
         ];
         let mut layer = 0;
         while layer < self.hp.n_layers {
@@ -195,7 +209,7 @@ impl Gemma4 {
     const fn prologue(&self) -> Result<Section, ShapeError> {
         let mut b = Builder::new("prologue");
         let table = b.model_matrix("token_embd.weight", self.hp.n_embd, self.hp.n_vocab);
-        let x = b.embed(table, sqrt(self.hp.n_embd) as f32);
+        let x = b.embed(table, sqrt_f32(self.hp.n_embd));
         b.name(x, "embd");
         b.output(x);
         if let Some(width) = self.per_layer_width {
@@ -262,7 +276,7 @@ impl Gemma4 {
     const fn mixture(&self, b: &mut Builder, x: ValueId, chosen: &Experts) -> ValueId {
         let scale = b.vector("ffn_gate_inp.scale", self.hp.n_embd);
         let routed = b.rms_norm(x, scale, self.hp.eps);
-        let routed = b.scale(routed, (1.0 / sqrt(self.hp.n_embd)) as f32);
+        let routed = b.scale(routed, inverse_sqrt(self.hp.n_embd));
         let h = norm(b, x, "pre_ffw_norm_2.weight", self.hp.eps);
         let form = ExpertForm { activation: Activation::GeluTanh, has_bias: false, has_scale: true };
         let y = experts(b, routed, h, chosen, &form);
@@ -293,7 +307,8 @@ impl Gemma4 {
             cache
         };
         let window = if kind.sliding { self.window } else { 0 };
-        let o = b.attention(q, cache, None, Attention { n_heads, n_kv_heads, head_dim, scale: 1.0, window, softcap: 0.0 });
+        let o =
+            b.attention(q, cache, None, Attention { n_heads, n_kv_heads, head_dim, scale: 1.0, window, softcap: 0.0 });
         linear(b, o, "attn_output.weight", n_embd)
     }
 

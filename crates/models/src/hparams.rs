@@ -130,7 +130,7 @@ impl LayerSet {
     pub const fn all_but_every(n: u32) -> LayerSet {
         let (mut set, mut layer) = (LayerSet::none(), 0);
         while layer < LAYERS_MAX {
-            if (layer + 1) % n != 0 {
+            if !(layer + 1).is_multiple_of(n) {
                 set = set.with(layer);
             }
             layer += 1;
@@ -245,13 +245,13 @@ impl Rules {
 
     /// `got` divides `of`, which is `what`.
     pub const fn divides(&mut self, key: &'static str, got: u32, what: &'static str, of: u32) {
-        let holds = got != 0 && of % got == 0;
+        let holds = got != 0 && of.is_multiple_of(got);
         self.keep(holds, key, Number::Count(got), Rule::Divides { what, of });
     }
 
     /// `got` is even.
     pub const fn divides_two(&mut self, key: &'static str, got: u32) {
-        self.keep(got % 2 == 0, key, Number::Count(got), Rule::Even);
+        self.keep(got.is_multiple_of(2), key, Number::Count(got), Rule::Even);
     }
 
     /// `got` is finite and above zero.

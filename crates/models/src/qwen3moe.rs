@@ -8,7 +8,7 @@ use zinc_graph::{Blueprint, Builder, Section};
 use crate::Error;
 use crate::blocks::attention::{SelfAttention, self_attention};
 use crate::blocks::experts::{ExpertForm, Experts, experts};
-use crate::blocks::{embedding, head, norm, sqrt};
+use crate::blocks::{embedding, head, inverse_sqrt, norm};
 use crate::declaration::{Declaration, Fault};
 use crate::hparams::{Broken, Hparams, Keys};
 
@@ -81,7 +81,7 @@ impl Qwen3Moe {
 
     const fn attention(&self) -> SelfAttention {
         let Hparams { n_heads, n_kv_heads, head_dim, n_rot, rope_base: base, .. } = self.hp;
-        let scale = (1.0 / sqrt(head_dim)) as f32;
+        let scale = inverse_sqrt(head_dim);
         let mode = RopeMode::HalfSplit;
         SelfAttention {
             op: Attention { n_heads, n_kv_heads, head_dim, scale, window: 0, softcap: 0.0 },

@@ -2,6 +2,8 @@
 //!
 //! Every case is one change to a small sound file.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use zinc_gguf::{Array, DType, Gguf, Value, Writer};
 use zinc_models::{Error, Model};
 
@@ -116,10 +118,9 @@ fn weights_come_in_the_order_of_the_graph() {
 
 #[test]
 fn an_architecture_must_be_known() {
-    let known = "qwen2, qwen3, gemma3";
     let error = File::sound().set("general.architecture", "mamba\u{1b}[2J").load().unwrap_err().to_string();
     assert!(error.starts_with(r#"general.architecture is "mamba\u{1b}[2J", which is not supported"#), "{error}");
-    assert!(error.contains(known), "{error}");
+    assert!(error.contains("supported are llama, qwen2, qwen3, gemma3"), "{error}");
     refused(File::sound().without("general.architecture"), r#"metadata key "general.architecture" is missing"#);
 }
 
@@ -190,7 +191,6 @@ fn every_tensor_of_the_graph_must_be_there() {
     for (name, shape, _) in File::sound().tensors {
         refused(File::sound().without(&name), &format!("tensor {name:?} is missing, expected one of shape {shape:?}"));
     }
-    // A bias that one layer has, all layers must have.
     let two_layers = File::sound().set("llama.block_count", 2u32);
     refused(two_layers, r#"tensor "blk.1.attn_norm.weight" is missing, expected one of shape [32]"#);
 }

@@ -4,8 +4,15 @@
 //! Goldens were computed in f32 on (dequantised) f32 weights, so a backend that works in f32 with an f32 cache must come
 //! within 2e-4 for every storage type; logits have a root mean square of about 3.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test stops at the first surprise and shows what it measured"
+)]
+
 use std::path::Path;
 
+use zinc_cpu::Cpu;
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes};
 use zinc_graph::ops::Op;
 use zinc_graph::reference::{Reference, Resource};
@@ -17,7 +24,7 @@ use zinc_testkit::golden::{Demand, Golden, check, check_resumed, check_trace};
 type MakeBackend = fn() -> Box<dyn Backend>;
 
 /// Backends that compute in f32 throughout.
-const BACKENDS: &[MakeBackend] = &[|| Box::new(Reference::new())];
+const BACKENDS: &[MakeBackend] = &[|| Box::new(Reference::new()), || Box::new(Cpu::new(2).unwrap())];
 
 const EXACT: Demand<'_> = Demand {
     kv_format: KvFormat::F32,

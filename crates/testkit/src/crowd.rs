@@ -35,7 +35,12 @@ pub fn check_crowd(golden: &Golden, mut backend: Box<dyn Backend>, demand: &Dema
         backend.wait(ticket)?;
         for (row, (seq, kept)) in wanted.into_iter().enumerate() {
             let prompt = &golden.prompts[seq];
-            let what = format!("{}, crowd, prompt of {}, position {}", golden.name, prompt.tokens.len(), prompt.positions[kept]);
+            let what = format!(
+                "{}, crowd, prompt of {}, position {}",
+                golden.name,
+                prompt.tokens.len(),
+                prompt.positions[kept]
+            );
             let got = logits(backend.as_mut(), plan, &model, row)?;
             let difference = compare(&what, &prompt.logits[kept], &got, demand.logit_tolerance)?;
             outcome.logit_difference_max = outcome.logit_difference_max.max(difference);

@@ -100,8 +100,8 @@ impl Golden {
             move |error| Error::Io { path, error }
         };
         let text = fs::read_to_string(path).map_err(io(path))?;
-        let parsed: GoldenJson = serde_json::from_str(&text)
-            .map_err(|e| Error::Fixture { path: path.to_owned(), what: e.to_string() })?;
+        let parsed: GoldenJson =
+            serde_json::from_str(&text).map_err(|e| Error::Fixture { path: path.to_owned(), what: e.to_string() })?;
         let bin = path.with_file_name(&parsed.bin);
         let bytes = fs::read(&bin).map_err(io(&bin))?;
         let numbers = Numbers { path: bin, data: bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect() };
@@ -222,7 +222,8 @@ fn check_prompt(
     for tokens in prompt.tokens[start..].chunks(steps.len().min(prompt.tokens.len())) {
         let in_step = |p: &&u32| (start..start + tokens.len()).contains(&(**p as usize));
         let (first, n_before) = (start, prompt.positions.iter().filter(|p| (**p as usize) < start).count());
-        let wanted: Vec<u32> = prompt.positions.iter().filter(in_step).map(|p| p - u32::try_from(first).unwrap_or(0)).collect();
+        let wanted: Vec<u32> =
+            prompt.positions.iter().filter(in_step).map(|p| p - u32::try_from(first).unwrap_or(0)).collect();
         let Step { logits, greedy } = session.feed(tokens, &wanted)?;
         for (i, got) in logits.iter().enumerate() {
             let position = prompt.positions[n_before + i];
@@ -278,8 +279,7 @@ pub(crate) fn compare(what: &str, expected: &[f32], got: &[f32], tolerance: f32)
     let mut worst = 0.0f32;
     for (i, (expected, got)) in expected.iter().zip(got).enumerate() {
         let difference = (expected - got).abs();
-        // Written so that NaN fails.
-        if !(difference <= tolerance) {
+        if difference.is_nan() || difference > tolerance {
             return differs(format!("element {i} is {got}, expected {expected} (allowed difference {tolerance})"));
         }
         worst = worst.max(difference);

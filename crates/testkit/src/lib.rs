@@ -6,5 +6,6 @@ pub mod crowd;
 mod error;
 pub mod golden;
 pub mod session;
+pub mod synthetic;
 
 pub use crate::error::Error;

@@ -1,7 +1,7 @@
 //! Text that has no token of its own, written byte by byte: `é` as `<0xC3>` `<0xA9>`.
 
-use crate::vocab::{NO_TOKEN, Vocab};
 use crate::Error;
+use crate::vocab::{NO_TOKEN, Vocab};
 
 /// The token of each byte, and the token for what cannot be written in bytes.
 #[derive(Debug)]

@@ -36,7 +36,8 @@ impl ByteLevel {
         self.pre_tokenizer.adds_bos()
     }
 
-    /// Appends the ids of `text`. Bytes without a token are left out, as the models' own tokenizers do.
+    /// Appends the ids of `text`. A byte without a token is left out, and its neighbours may merge, as in the models' own
+    /// tokenizers; an unknown token in its place would be a control token in most of these vocabularies.
     pub(crate) fn encode(&self, vocab: &Vocab, text: &str, row: &mut Row, ids: &mut Vec<u32>) {
         let mut spelled = String::new();
         self.pre_tokenizer.split(text, &mut |word| {
@@ -50,10 +51,13 @@ impl ByteLevel {
             }
             row.clear();
             for (start, byte) in word.bytes().enumerate() {
-                row.push(Symbol { start, end: start + 1, token: self.bytes[usize::from(byte)] });
+                let token = self.bytes[usize::from(byte)];
+                if token != NO_TOKEN {
+                    row.push(Symbol { start, end: start + 1, token });
+                }
             }
             row.merge(|left, right| self.merges.find(left, right));
-            ids.extend(row.symbols().filter_map(Symbol::token));
+            ids.extend(row.symbols().map(|symbol| symbol.token));
         });
     }
 }
@@ -93,7 +97,8 @@ mod tests {
         for byte in 0..=255 {
             assert_eq!(unspell(spell(byte)), Some(byte));
         }
-        let known = [(b' ', 'Ġ'), (b'\n', 'Ċ'), (b'\t', 'ĉ'), (b'a', 'a'), (0, 'Ā'), (0x7F, 'ġ'), (0xAD, 'Ń'), (0xFF, 'ÿ')];
+        let known =
+            [(b' ', 'Ġ'), (b'\n', 'Ċ'), (b'\t', 'ĉ'), (b'a', 'a'), (0, 'Ā'), (0x7F, 'ġ'), (0xAD, 'Ń'), (0xFF, 'ÿ')];
         for (byte, c) in known {
             assert_eq!(spell(byte), c);
         }

@@ -37,6 +37,7 @@ mod keep;
 mod marks;
 mod message;
 mod python;
+mod render;
 mod source;
 mod strings;
 mod values;
@@ -46,27 +47,16 @@ pub use clock::LocalTime;
 pub use error::{Error, Limit};
 pub use message::{Content, FunctionCall, Message, ToolCall};
 
-use crate::Part;
-use aho_corasick::{AhoCorasick, MatchKind};
-use capabilities::Shape;
-use minijinja::{Environment, value::Value};
+use crate::{Part, TokenKind, Tokenizer};
+use render::Program;
 use serde_json::{Map, Value as Json};
-use std::collections::HashSet;
-use std::io;
 use std::ops::Range;
-use values::Marking;
 use zinc_gguf::Gguf;
 
 /// The key of a file's template. Further ones follow it with a dot and their name.
 const KEY: &str = "tokenizer.chat_template";
 /// The key of the template for conversations with tools, where a file has one.
 const TOOL_USE_KEY: &str = "tokenizer.chat_template.tool_use";
-/// The name of a template inside of its engine.
-const NAME: &str = "chat";
-/// Words of the protocol, which templates compare and print as their own.
-const PROTOCOL_WORDS: [&str; 8] = ["system", "developer", "user", "assistant", "tool", "function", "ipython", "text"];
-/// The types of tokens that are control tokens, or may be read as such: control, user-defined.
-const CONTROL_TYPES: [u32; 2] = [3, 4];
 
 /// What one render may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,11 +94,8 @@ pub struct SpecialTokens {
 pub struct ChatTemplate {
     program: Program,
     /// The template for conversations with tools, if it is another.
-    tool_use: Option<Box<ChatTemplate>>,
-    special: SpecialTokens,
-    limits: Limits,
-    shape: Shape,
-    capabilities: Option<Capabilities>,
+    tool_use: Option<Program>,
+    capabilities: Capabilities,
 }
 
 /// What a template is rendered with.
@@ -164,41 +151,47 @@ impl Rendered {
 impl ChatTemplate {
     /// Reads a template. `special` are the tokens of the model that it belongs to.
     pub fn parse(source: &str, special: SpecialTokens, limits: Limits) -> Result<ChatTemplate, Error> {
-        let program = Program::compile(source, &limits)?;
-        let mut template =
-            ChatTemplate { program, tool_use: None, special, limits, shape: Shape::UNKNOWN, capabilities: None };
-        template.shape = capabilities::shape(&template);
-        template.capabilities = Some(capabilities::capabilities(&template));
-        Ok(template)
+        let program = Program::compile(source, special, limits)?;
+        let capabilities = capabilities::capabilities(&program);
+        Ok(ChatTemplate { program, tool_use: None, capabilities })
     }
 
-    /// Reads the template, or templates, of a model's file.
-    pub fn from_gguf(file: &Gguf, limits: Limits) -> Result<ChatTemplate, Error> {
+    /// Reads the template, or templates, of a model's file, to which `tokenizer` belongs.
+    pub fn from_gguf(file: &Gguf, tokenizer: &Tokenizer, limits: Limits) -> Result<ChatTemplate, Error> {
         let metadata = file.metadata();
         let source = metadata.str(KEY)?.ok_or(Error::Absent { key: KEY })?;
-        let special = SpecialTokens::from_gguf(file)?;
+        let special = SpecialTokens::of(tokenizer);
         let mut template = Self::parse(source, special.clone(), limits)?;
         if let Some(source) = metadata.str(TOOL_USE_KEY)? {
-            template.tool_use = Some(Box::new(Self::parse(source, special, limits)?));
+            let program = Program::compile(source, special, limits)?;
+            template.capabilities = template.capabilities.with_tools(&capabilities::capabilities(&program));
+            template.tool_use = Some(program);
         }
         Ok(template)
     }
 
-    /// What the template can do; with tools, what the template for tools can.
+    /// What the template can do.
     pub fn capabilities(&self) -> Capabilities {
-        let own = self.capabilities.unwrap_or_else(|| capabilities::capabilities(self));
+        self.capabilities
+    }
+
+    /// Renders a conversation, with the template for tools if tools are given.
+    pub fn render(&self, input: &RenderInput<'_>) -> Result<Rendered, Error> {
         match &self.tool_use {
-            Some(tool_use) => {
-                let with_tools = tool_use.capabilities();
-                Capabilities {
-                    tools: with_tools.tools,
-                    tool_calls: with_tools.tool_calls,
-                    parallel_tool_calls: with_tools.parallel_tool_calls,
-                    tool_results: with_tools.tool_results,
-                    ..own
-                }
-            }
-            None => own,
+            Some(program) if !input.tools.is_empty() => program.render(input),
+            _ => self.program.render(input),
         }
+    }
+}
+
+impl SpecialTokens {
+    /// The tokens of a tokenizer.
+    pub fn of(tokenizer: &Tokenizer) -> SpecialTokens {
+        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).unwrap_or_default().to_owned();
+        let steers = |&id: &u32| {
+            matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unknown)) || tokenizer.token_text(id) == Some("</s>")
+        };
+        let control = (0..tokenizer.n_vocab()).filter(steers).map(|id| text(Some(id))).filter(|text| !text.is_empty()).collect();
+        SpecialTokens { bos: text(tokenizer.bos()), eos: text(tokenizer.eos()), control }
     }
 }

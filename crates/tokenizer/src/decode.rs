@@ -21,25 +21,51 @@ pub struct DecodeOptions {
 pub struct DecodeStream<T> {
     tokenizer: T,
     options: DecodeOptions,
-    /// No text has come yet.
-    at_start: bool,
+    leading_space: LeadingSpace,
     /// The beginning of a character, at most three bytes between two pushes.
     pending: Vec<u8>,
     /// What the last push gave out.
     text: String,
 }
 
+/// The space that encoding put before a text.
+#[derive(Debug)]
+struct LeadingSpace {
+    /// It may still come.
+    awaited: bool,
+}
+
+impl Tokenizer {
+    /// The text of ids. Bytes that are no UTF-8 become U+FFFD; ids beyond the vocabulary are no text.
+    pub fn decode(&self, ids: &[u32], options: DecodeOptions) -> String {
+        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        let mut leading_space = LeadingSpace::new(self, options);
+        for &id in ids {
+            bytes.extend_from_slice(leading_space.strip(self.shown_piece(id, options)));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }
+    }
+
+    /// Decodes ids one by one, as they are generated.
+    pub fn decode_stream(&self, options: DecodeOptions) -> DecodeStream<&Self> {
+        DecodeStream::new(self, options)
+    }
+}
+
 impl<T: Borrow<Tokenizer>> DecodeStream<T> {
     /// A stream at its beginning.
     pub fn new(tokenizer: T, options: DecodeOptions) -> Self {
-        Self { tokenizer, options, at_start: true, pending: Vec::new(), text: String::new() }
+        let leading_space = LeadingSpace::new(tokenizer.borrow(), options);
+        Self { tokenizer, options, leading_space, pending: Vec::new(), text: String::new() }
     }
 
     /// Takes the next id and gives out the text that it completes: `None` for a control token, or inside a character.
     pub fn push(&mut self, id: u32) -> Option<&str> {
-        let piece = self.tokenizer.borrow().shown_piece(id, self.options, self.at_start);
-        self.at_start &= piece.is_empty();
-        self.pending.extend_from_slice(piece);
+        let piece = self.tokenizer.borrow().shown_piece(id, self.options);
+        self.pending.extend_from_slice(self.leading_space.strip(piece));
         self.text.clear();
         take_text(&mut self.pending, &mut self.text);
         (!self.text.is_empty()).then_some(self.text.as_str())
@@ -48,6 +74,21 @@ impl<T: Borrow<Tokenizer>> DecodeStream<T> {
     /// Ends the stream. A character that never became whole is given out as U+FFFD.
     pub fn finish(self) -> Option<&'static str> {
         (!self.pending.is_empty()).then_some("\u{FFFD}")
+    }
+}
+
+impl LeadingSpace {
+    fn new(tokenizer: &Tokenizer, options: DecodeOptions) -> Self {
+        Self { awaited: tokenizer.adds_space_prefix() && !options.continues }
+    }
+
+    /// Takes the space off the first piece that is not empty.
+    fn strip<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
+        if !self.awaited || piece.is_empty() {
+            return piece;
+        }
+        self.awaited = false;
+        piece.strip_prefix(b" ").unwrap_or(piece)
     }
 }
 

@@ -12,6 +12,7 @@
 mod added;
 mod byte_fallback;
 mod byte_level;
+pub mod chat_template;
 mod control;
 mod decode;
 mod error;
@@ -20,6 +21,7 @@ mod merges;
 mod piece;
 mod pretokenizer;
 mod sentencepiece;
+pub mod stop_strings;
 mod tokenizer;
 mod utf8_bpe;
 mod vocab;

@@ -22,19 +22,16 @@ impl Merges {
         let mut merges = HashMap::with_capacity(list.len());
         let mut joined = String::new();
         for (index, (rank, &merge)) in (0u32..).zip(&list).enumerate() {
-            let (left, right) =
-                halves(merge).ok_or_else(|| Error::MergeForm { index, merge: merge.to_owned() })?;
+            let (left, right) = halves(merge).ok_or_else(|| Error::MergeForm { index, merge: merge.to_owned() })?;
             joined.clear();
             joined.extend([left, right]);
-            for text in [left, right, &joined] {
-                if vocab.id(text).is_none() {
-                    let (merge, missing) = (merge.to_owned(), text.to_owned());
-                    return Err(Error::MergeToken { index, merge, missing });
-                }
-            }
-            let token = |text: &str| vocab.text_token(text.as_bytes());
+            let id = |text: &str| {
+                let missing = || Error::MergeToken { index, merge: merge.to_owned(), missing: text.to_owned() };
+                vocab.id(text).ok_or_else(missing)
+            };
+            let (left, right, token) = (id(left)?, id(right)?, id(&joined)?);
             // A merge of or into a control token does not count, so that no text can be made to spell one.
-            if let (Some(left), Some(right), Some(token)) = (token(left), token(right), token(&joined)) {
+            if [left, right, token].iter().all(|&id| vocab.is_text(id)) {
                 merges.entry((left, right)).or_insert(Merge { rank, token });
             }
         }

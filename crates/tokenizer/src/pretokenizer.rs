@@ -34,9 +34,8 @@ enum Pattern {
 use self::Pattern::{Places, Words};
 
 const GPT2: Pattern = Words(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+");
-const LLAMA3: Pattern = Words(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
-);
+const LLAMA3: Pattern =
+    Words(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+");
 const QWEN2: Pattern =
     Words(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+");
 const QWEN35: Pattern = Words(
@@ -111,12 +110,7 @@ const FAMILIES: [Family; 11] = [
         keeps_whole_words: false,
         adds_bos: false,
     },
-    Family {
-        names: &["seed-coder"],
-        stages: &[SEED_CODER],
-        keeps_whole_words: false,
-        adds_bos: false,
-    },
+    Family { names: &["seed-coder"], stages: &[SEED_CODER], keeps_whole_words: false, adds_bos: false },
 ];
 
 /// A family's rule, ready to run.
@@ -187,7 +181,8 @@ impl Stage {
     fn new(pattern: &Pattern) -> Self {
         let compile = |patterns: &[&str]| {
             // The default of 2 MiB makes the automaton of Unicode classes forget its states on mixed scripts.
-            let builder = Regex::builder().configure(Regex::config().hybrid_cache_capacity(16 << 20)).build_many(patterns);
+            let builder =
+                Regex::builder().configure(Regex::config().hybrid_cache_capacity(16 << 20)).build_many(patterns);
             builder.expect("a test compiles every pattern of the table")
         };
         match pattern {
@@ -215,8 +210,8 @@ impl Stage {
     /// the engine the search backwards for it.
     fn find_covering(&self, text: &str, input: Input<'_>) -> Option<regex_automata::Match> {
         let from = input.start();
-        text[from..].char_indices().find_map(|(offset, _)| {
-            self.regex.find(input.clone().anchored(Anchored::Yes).range(from + offset..))
-        })
+        text[from..]
+            .char_indices()
+            .find_map(|(offset, _)| self.regex.find(input.clone().anchored(Anchored::Yes).range(from + offset..)))
     }
 }

@@ -5,6 +5,7 @@
 //! `sentencepiece.rs`, `utf8_bpe.rs`). No text is normalised: Qwen's own tokenizer applies NFC first, llama.cpp does not,
 //! and we do as it does, so that ids decode to the text that was given.
 
+use crate::Error;
 use crate::added::{AddedTokens, Fragment};
 use crate::byte_level::ByteLevel;
 use crate::control::{self, Control};
@@ -14,7 +15,6 @@ use crate::piece::{self, Spelling};
 use crate::sentencepiece::SentencePiece;
 use crate::utf8_bpe::Utf8Bpe;
 use crate::vocab::{TokenKind, Vocab};
-use crate::{DecodeStream, Error};
 use std::ops::Range;
 use zinc_gguf::{Gguf, Metadata, Strings};
 
@@ -160,37 +160,15 @@ impl Tokenizer {
         });
     }
 
-    /// The text of ids. Bytes that are no UTF-8 become U+FFFD; ids beyond the vocabulary are no text.
-    pub fn decode(&self, ids: &[u32], options: DecodeOptions) -> String {
-        let mut bytes = Vec::with_capacity(ids.len() * 4);
-        for &id in ids {
-            let piece = self.shown_piece(id, options, bytes.is_empty());
-            bytes.extend_from_slice(piece);
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        }
+    /// The bytes that `id` adds to a text.
+    pub(crate) fn shown_piece(&self, id: u32, options: DecodeOptions) -> &[u8] {
+        let is_text = self.vocab.is_text(id) || self.vocab.kind(id) == TokenKind::Byte;
+        if is_text || options.render_special { self.piece(id) } else { &[] }
     }
 
-    /// Decodes ids one by one, as they are generated.
-    pub fn decode_stream(&self, options: DecodeOptions) -> DecodeStream<&Self> {
-        DecodeStream::new(self, options)
-    }
-
-    /// What `id` adds to a text, which it begins if `at_start`.
-    pub(crate) fn shown_piece(&self, id: u32, options: DecodeOptions, at_start: bool) -> &[u8] {
-        let text = matches!(self.vocab.kind(id), TokenKind::Normal | TokenKind::UserDefined | TokenKind::Byte);
-        if !text && !options.render_special {
-            return &[];
-        }
-        let piece = self.piece(id);
-        match &self.algorithm {
-            Algorithm::SentencePiece(model) if model.add_space_prefix && at_start && !options.continues => {
-                piece.strip_prefix(b" ").unwrap_or(piece)
-            }
-            _ => piece,
-        }
+    /// Whether encoding puts a space before a text.
+    pub(crate) fn adds_space_prefix(&self) -> bool {
+        matches!(&self.algorithm, Algorithm::SentencePiece(model) if model.add_space_prefix)
     }
 
     /// The bytes that a token stands for; its spelling for a control token, nothing beyond the vocabulary. One token may be

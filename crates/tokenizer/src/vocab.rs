@@ -117,11 +117,15 @@ impl Vocab {
         self.id_of_bytes(text.as_bytes())
     }
 
-    /// The token with this text, if it stands for text: what merging may arrive at. Never a control token, so that no
-    /// text can be made to spell one.
+    /// Whether a token stands for text, so that merging may arrive at it. Never true of a control token: no text can be
+    /// made to spell one.
+    pub(crate) fn is_text(&self, id: u32) -> bool {
+        matches!(self.kind(id), TokenKind::Normal | TokenKind::UserDefined)
+    }
+
+    /// The token with this text, if it stands for text.
     pub(crate) fn text_token(&self, text: &[u8]) -> Option<u32> {
-        let id = self.id_of_bytes(text)?;
-        matches!(self.kind(id), TokenKind::Normal | TokenKind::UserDefined).then_some(id)
+        self.id_of_bytes(text).filter(|&id| self.is_text(id))
     }
 
     /// The token of each byte (`<0x00>` to `<0xFF>`), [`NO_TOKEN`] where there is none.

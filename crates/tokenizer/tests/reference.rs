@@ -1,6 +1,8 @@
 //! Ids and words against other implementations: llama.cpp, Hugging Face tokenizers, sentencepiece.
 //! `fixtures/tokenizer/README.md` says how each file was made.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod fixture;
 
 use fixture::{ALL, PLAIN, PROMPT, REAL, SPECIAL, TINY, ids};

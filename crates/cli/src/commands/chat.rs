@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use zinc_tokenizer::Part;
 
 use crate::args::ChatArgs;
 use crate::conversation::{Conversation, Speaker};
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
     let started = Instant::now();
     let file = ModelFile::open(&args.model, &interrupt)?;
     let tokenizer = file.tokenizer()?;
-    let mut conversation = Conversation::new(&file, args.system.as_deref(), args.thinking)?;
+    let mut conversation = Conversation::new(&file, &tokenizer, args.system.as_deref(), args.thinking)?;
     let mut engine = file.engine(&args.device)?;
     let colours = stderr_colours();
     note(&dim(&loaded(&file.path, &engine, started), colours));
@@ -57,10 +56,8 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
             }
             _ => conversation.say(Speaker::User, &line),
         }
-        let rendered = conversation.render()?;
-        let parts: Vec<Part<'_>> = rendered.parts.iter().map(|p| Part { text: &p.text, trusted: p.trusted }).collect();
         let speech = Speech {
-            prompt: tokenizer.encode_parts(&parts),
+            prompt: conversation.ids(&tokenizer)?,
             max_tokens: args.max_tokens,
             sampling: sampling.clone(),
             seed,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use zinc_engine::sampler::Sampling;
-use zinc_tokenizer::{Encode, Part, Tokenizer};
+use zinc_tokenizer::{Encode, Tokenizer};
 
 use crate::args::GenerateArgs;
 use crate::commands::graph;
@@ -69,11 +69,9 @@ fn prompt_ids(args: &GenerateArgs, file: &ModelFile, tokenizer: &Tokenizer, text
     if !args.chat {
         return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: false }), Sampling::greedy()));
     }
-    let mut conversation = Conversation::new(file, args.system.as_deref(), args.thinking)?;
+    let mut conversation = Conversation::new(file, tokenizer, args.system.as_deref(), args.thinking)?;
     conversation.say(Speaker::User, text);
-    let rendered = conversation.render()?;
-    let parts: Vec<Part<'_>> = rendered.parts.iter().map(|p| Part { text: &p.text, trusted: p.trusted }).collect();
-    Ok((tokenizer.encode_parts(&parts), file.chat_sampling()))
+    Ok((conversation.ids(tokenizer)?, file.chat_sampling()))
 }
 
 fn from_stdin() -> Result<String, Failure> {

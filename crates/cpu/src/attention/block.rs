@@ -317,6 +317,7 @@ unsafe fn weighted<S: Simd, const R: usize, const C: usize>(s: S, row: usize, ke
 /// # Safety
 /// As [`add_values`]; the columns are inside the rows.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "the index is also the place in memory")]
 unsafe fn weighted_columns<S: Simd, const D: usize, const C: usize>(s: S, row: usize, keys: Range<usize>, work: &Work, acc: *mut f32, width: usize, d: usize) {
     let mut sums = [[s.splat(0.0); D]; C];
     // SAFETY: as the caller vouches.

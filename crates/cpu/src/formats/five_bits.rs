@@ -19,8 +19,8 @@ pub(crate) struct Q5_1;
 #[inline(always)]
 unsafe fn fifth_bits<S: Simd>(s: S, word: *const u8) -> [S::Mask; 2] {
     // SAFETY: as the caller vouches.
-    let bits = u32::from_le(unsafe { word.cast::<u32>().read_unaligned() });
-    [s.mask_of_bits(bits as u16), s.mask_of_bits((bits >> 16) as u16)]
+    let [low, high] = unsafe { word.cast::<[u16; 2]>().read_unaligned() };
+    [s.mask_of_bits(u16::from_le(low)), s.mask_of_bits(u16::from_le(high))]
 }
 
 impl Format for Q5_0 {
@@ -35,7 +35,7 @@ impl Format for Q5_0 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         const { assert!(q5_0::ZERO_POINT == 16) };
         // SAFETY: word and nibbles lie in the block.
         unsafe {
@@ -58,7 +58,7 @@ impl Format for Q5_1 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: word and nibbles lie in the block, and two scales were written.
         unsafe {
             let table = s.affine_table5(*scales, *scales.add(1));

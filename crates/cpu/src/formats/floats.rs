@@ -20,7 +20,7 @@ impl Format for F32 {
     unsafe fn scales<S: Simd>(_: S, _: *const u8, _: *mut f32) {}
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, _: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, _: *const f32) -> [S::V; 2] {
         let p = unit.cast::<f32>();
         // SAFETY: 32 f32 lie in the unit; loads need no alignment.
         unsafe { [s.load(p), s.load(p.add(LANES))] }
@@ -36,7 +36,7 @@ impl Format for F16 {
     unsafe fn scales<S: Simd>(_: S, _: *const u8, _: *mut f32) {}
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, _: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, _: *const f32) -> [S::V; 2] {
         // SAFETY: 32 halves lie in the unit.
         unsafe { [s.halves(unit), s.halves(unit.add(2 * LANES))] }
     }
@@ -51,7 +51,7 @@ impl Format for BF16 {
     unsafe fn scales<S: Simd>(_: S, _: *const u8, _: *mut f32) {}
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, _: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, _: *const f32) -> [S::V; 2] {
         // SAFETY: 32 numbers of two bytes lie in the unit.
         unsafe { [s.bfloats(unit), s.bfloats(unit.add(2 * LANES))] }
     }

@@ -46,7 +46,7 @@ impl Format for Q4_0 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: the nibbles lie in the block.
         unsafe { look_up(s, s.scaled_table(&AROUND_ZERO, *scales), unit.add(q4_0::QS)) }
     }
@@ -65,7 +65,7 @@ impl Format for Q4_1 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: the nibbles lie in the block, and two scales were written.
         unsafe { look_up(s, s.affine_table(&COUNT, *scales, *scales.add(1)), unit.add(q4_1::QS)) }
     }
@@ -83,7 +83,7 @@ impl Format for IQ4_NL {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: the nibbles lie in the block.
         unsafe { look_up(s, s.scaled_table(&NON_LINEAR, *scales), unit.add(iq4_nl::QS)) }
     }
@@ -109,9 +109,9 @@ impl Format for IQ4_XS {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
-        // SAFETY: group `j` has 16 bytes of nibbles in the block, and eight scales were written.
-        unsafe { look_up(s, s.scaled_table(&NON_LINEAR, *scales.add(j)), unit.add(iq4_xs::QS + 16 * j)) }
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
+        // SAFETY: group `J` has 16 bytes of nibbles in the block, and eight scales were written.
+        unsafe { look_up(s, s.scaled_table(&NON_LINEAR, *scales.add(J)), unit.add(iq4_xs::QS + 16 * J)) }
     }
 }
 
@@ -127,7 +127,7 @@ impl Format for MXFP4 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: the nibbles lie in the block.
         unsafe { look_up(s, s.scaled_table(&E2M1, *scales), unit.add(mxfp4::QS)) }
     }

@@ -50,15 +50,32 @@ pub(crate) trait Format {
     /// `unit` points at `BYTES` readable bytes, `out` at [`SCALES_MAX`] writable f32.
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32);
 
-    /// Weights `32 j` to `32 j + 31` of a unit.
+    /// Weights `32 J` to `32 J + 31` of a unit. `J` is a constant so that what depends on the place
+    /// in the unit is decided when the loop over it is unrolled ([`each_pair`]).
     ///
     /// # Safety
     /// `unit` points at `BYTES` readable bytes, `scales` at what [`Format::scales`] wrote for it;
-    /// `j < WEIGHTS / 32`.
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2];
+    /// `J < WEIGHTS / 32`.
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2];
 }
 
-/// Calls a macro-like expression with the [`Format`] of a storage type as `$format`.
+/// Runs `$body` with the constant `$j` for each pair of a unit of `$format`, unrolled.
+macro_rules! each_pair {
+    ($format:ident, $j:ident => $body:block) => {
+        each_pair!(@ $format, $j => $body, 0, 1, 2, 3, 4, 5, 6, 7);
+    };
+    (@ $format:ident, $j:ident => $body:block, $($at:literal),*) => {
+        $(
+            if $at < $format::WEIGHTS / 32 {
+                const $j: usize = $at;
+                $body
+            }
+        )*
+    };
+}
+pub(crate) use each_pair;
+
+/// Evaluates an expression with the [`Format`] of a storage type as `$format`.
 macro_rules! with_format {
     ($dtype:expr, $format:ident => $body:expr) => {
         match $dtype {

@@ -30,9 +30,9 @@ impl Format for Q2_K {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: as the caller vouches.
-        unsafe { [group(s, unit, scales, 2 * j), group(s, unit, scales, 2 * j + 1)] }
+        unsafe { [group(s, unit, scales, 2 * J), group(s, unit, scales, 2 * J + 1)] }
     }
 }
 
@@ -47,6 +47,6 @@ unsafe fn group<S: Simd>(s: S, unit: *const u8, scales: *const f32, g: usize) ->
     // SAFETY: the codes lie in the block, and all scales were written.
     unsafe {
         let table = s.affine_table(&TWO_BITS, *scales.add(g), *scales.add(LANES + g));
-        s.lookup(table, s.codes(unit.add(codes), 2 * (g / 2 % 4) as i32))
+        s.lookup(table, s.codes(unit.add(codes), 2 * (g / 2 % 4)))
     }
 }

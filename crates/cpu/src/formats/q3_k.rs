@@ -29,9 +29,9 @@ impl Format for Q3_K {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: as the caller vouches.
-        unsafe { [group(s, unit, scales, 2 * j), group(s, unit, scales, 2 * j + 1)] }
+        unsafe { [group(s, unit, scales, 2 * J), group(s, unit, scales, 2 * J + 1)] }
     }
 }
 
@@ -46,9 +46,9 @@ unsafe fn group<S: Simd>(s: S, unit: *const u8, scales: *const f32, g: usize) ->
     // SAFETY: codes and high bits lie in the block, and all scales were written.
     unsafe {
         let scale = *scales.add(g);
-        let codes = s.codes(unit.add(q3_k::QS + 32 * (g / 8) + part), 2 * (g / 2 % 4) as i32);
+        let codes = s.codes(unit.add(q3_k::QS + 32 * (g / 8) + part), 2 * (g / 2 % 4));
         let low = s.lookup(s.scaled_table(&HIGH_CLEAR, scale), codes);
         // Exact: both terms are small multiples of the scale.
-        s.add_where(s.mask_of_bytes(unit.add(q3_k::HMASK + part), g as u32 / 2), low, s.splat(4.0 * scale))
+        s.add_where(s.mask_of_bytes(unit.add(q3_k::HMASK + part), g / 2), low, s.splat(4.0 * scale))
     }
 }

@@ -48,11 +48,11 @@ impl Format for Q4_K {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: groups 2i and 2i + 1 share the 32 bytes at `32 i`; both scales were written.
         unsafe {
-            let table = s.affine_table(&COUNT, *scales.add(j), *scales.add(MINS + j));
-            let (nibbles, shift) = (unit.add(q4_k::QS + 32 * (j / 2)), if j.is_multiple_of(2) { 0 } else { 4 });
+            let table = s.affine_table(&COUNT, *scales.add(J), *scales.add(MINS + J));
+            let (nibbles, shift) = (unit.add(q4_k::QS + 32 * (J / 2)), if J.is_multiple_of(2) { 0 } else { 4 });
             [s.lookup(table, s.codes(nibbles, shift)), s.lookup(table, s.codes(nibbles.add(LANES), shift))]
         }
     }

@@ -24,15 +24,15 @@ impl Format for Q5_K {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: groups 2i and 2i + 1 share the 32 bytes of nibbles at `32 i`, all share `qh`.
         unsafe {
-            let table = s.affine_table5(*scales.add(j), *scales.add(MINS + j));
-            let (nibbles, shift) = (unit.add(q5_k::QS + 32 * (j / 2)), if j.is_multiple_of(2) { 0 } else { 4 });
-            let (qh, bit) = (unit.add(q5_k::QH), j as u32);
+            let table = s.affine_table5(*scales.add(J), *scales.add(MINS + J));
+            let (nibbles, shift) = (unit.add(q5_k::QS + 32 * (J / 2)), if J.is_multiple_of(2) { 0 } else { 4 });
+            let qh = unit.add(q5_k::QH);
             [
-                s.lookup5(table, s.codes(nibbles, shift), s.mask_of_bytes(qh, bit)),
-                s.lookup5(table, s.codes(nibbles.add(LANES), shift), s.mask_of_bytes(qh.add(LANES), bit)),
+                s.lookup5(table, s.codes(nibbles, shift), s.mask_of_bytes(qh, J)),
+                s.lookup5(table, s.codes(nibbles.add(LANES), shift), s.mask_of_bytes(qh.add(LANES), J)),
             ]
         }
     }

@@ -26,9 +26,9 @@ impl Format for Q6_K {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, j: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: as the caller vouches.
-        unsafe { [group(s, unit, scales, 2 * j), group(s, unit, scales, 2 * j + 1)] }
+        unsafe { [group(s, unit, scales, 2 * J), group(s, unit, scales, 2 * J + 1)] }
     }
 }
 
@@ -44,7 +44,7 @@ unsafe fn group<S: Simd>(s: S, unit: *const u8, scales: *const f32, g: usize) ->
     let qh = q6_k::QH + 32 * half + part;
     // SAFETY: both runs of bytes lie in the block; scales and offsets were written.
     unsafe {
-        let codes = s.six_bits(unit.add(ql), if run < 2 { 0 } else { 4 }, unit.add(qh), 2 * run as i32);
+        let codes = s.six_bits(unit.add(ql), if run < 2 { 0 } else { 4 }, unit.add(qh), 2 * run);
         // Exact, hence the same as `scale * (q - 32)`.
         s.fma(codes, s.splat(*scales.add(g)), s.splat(*scales.add(LANES + g)))
     }

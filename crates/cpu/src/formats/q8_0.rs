@@ -22,7 +22,7 @@ impl Format for Q8_0 {
     }
 
     #[inline(always)]
-    unsafe fn pair<S: Simd>(s: S, unit: *const u8, scales: *const f32, _: usize) -> [S::V; 2] {
+    unsafe fn pair<S: Simd, const J: usize>(s: S, unit: *const u8, scales: *const f32) -> [S::V; 2] {
         // SAFETY: 32 bytes lie in the block.
         unsafe {
             let (d, q) = (s.splat(*scales), unit.add(q8_0::QS));

@@ -1,6 +1,11 @@
 //! AVX2 with FMA and F16C: two registers are the sixteen lanes, codes are bytes that `pshufb`
 //! looks up in the integer codebook before they become f32.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "shifts are below 8, and lanes are narrowed as the trait's methods say"
+)]
+
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss, _mm_and_si128, _mm_cmpeq_epi8,
     _mm_castps_si128, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_or_si128,
@@ -143,16 +148,16 @@ impl Simd for Avx2 {
             _mm_storeu_si128(p.add(16).cast(), _mm256_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v[1]));
         }
         fn signed_bytes(self, p: *const u8) -> V { signed(load16(p)) }
-        fn codes(self, p: *const u8, shift: i32) -> __m128i {
-            _mm_and_si128(_mm_srl_epi16(load16(p), _mm_cvtsi32_si128(shift)), _mm_set1_epi8(0xF))
+        fn codes(self, p: *const u8, shift: usize) -> __m128i {
+            _mm_and_si128(_mm_srl_epi16(load16(p), _mm_cvtsi32_si128(shift as i32)), _mm_set1_epi8(0xF))
         }
-        fn mask_of_bytes(self, p: *const u8, bit: u32) -> __m128i {
+        fn mask_of_bytes(self, p: *const u8, bit: usize) -> __m128i {
             let bit = _mm_set1_epi8((1u8 << bit).cast_signed());
             _mm_cmpeq_epi8(_mm_and_si128(load16(p), bit), bit)
         }
-        fn six_bits(self, ql: *const u8, low: i32, qh: *const u8, high: i32) -> V {
-            let low = _mm_and_si128(_mm_srl_epi16(load16(ql), _mm_cvtsi32_si128(low)), _mm_set1_epi8(0xF));
-            let two = _mm_and_si128(_mm_srl_epi16(load16(qh), _mm_cvtsi32_si128(high)), _mm_set1_epi8(3));
+        fn six_bits(self, ql: *const u8, low: usize, qh: *const u8, high: usize) -> V {
+            let low = _mm_and_si128(_mm_srl_epi16(load16(ql), _mm_cvtsi32_si128(low as i32)), _mm_set1_epi8(0xF));
+            let two = _mm_and_si128(_mm_srl_epi16(load16(qh), _mm_cvtsi32_si128(high as i32)), _mm_set1_epi8(3));
             signed(_mm_or_si128(low, _mm_sll_epi16(two, _mm_cvtsi32_si128(4))))
         }
     }

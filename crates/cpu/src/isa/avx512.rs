@@ -1,5 +1,10 @@
 //! AVX-512 (F, BW, VL, DQ): one register is the sixteen lanes, a table look-up is one `vpermps`.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "shifts are below 8, and lanes are narrowed as the trait's methods say"
+)]
+
 use std::arch::x86_64::{
     __m128i, __m512, __m512i, __mmask16, _CMP_LT_OQ, _MM_FROUND_TO_NEAREST_INT, _mm_castps_si128, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
     _mm_loadu_si128, _mm_movehl_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps, _mm_test_epi8_mask, _mm_set1_epi8, _mm_add_ps, _mm_add_ss, _mm_max_ps,
@@ -12,7 +17,7 @@ use std::arch::x86_64::{
     _mm512_ternarylogic_epi32,
 };
 
-use super::simd::{BELOW_ZERO, COUNT, Codebook, Simd, intrinsics, memory_intrinsics};
+use super::simd::{COUNT, Codebook, Simd, intrinsics, memory_intrinsics};
 
 /// Proof that the processor has AVX-512.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,9 @@ impl Avx512 {
         Avx512(())
     }
 }
+
+/// `-16, -15 ... -1`: 5-bit codes whose high bit is clear.
+static BELOW_ZERO: Codebook = Codebook::new([-16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1]);
 
 /// `(a & b) | (!a & c)`.
 const SELECT: i32 = 0xCA;
@@ -140,18 +148,18 @@ impl Simd for Avx512 {
             _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v));
         }
         fn signed_bytes(self, p: *const u8) -> __m512 { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(p))) }
-        fn codes(self, p: *const u8, shift: i32) -> __m512i {
+        fn codes(self, p: *const u8, shift: usize) -> __m512i {
             // `vpermps` reads the low four bits only, so the others may stay.
-            _mm512_srlv_epi32(_mm512_cvtepu8_epi32(load16(p)), _mm512_set1_epi32(shift))
+            _mm512_srlv_epi32(_mm512_cvtepu8_epi32(load16(p)), _mm512_set1_epi32(shift as i32))
         }
-        fn mask_of_bytes(self, p: *const u8, bit: u32) -> __mmask16 {
+        fn mask_of_bytes(self, p: *const u8, bit: usize) -> __mmask16 {
             _mm_test_epi8_mask(load16(p), _mm_set1_epi8((1u8 << bit).cast_signed()))
         }
-        fn six_bits(self, ql: *const u8, low: i32, qh: *const u8, high: i32) -> __m512 {
-            let low = _mm512_srlv_epi32(_mm512_cvtepu8_epi32(load16(ql)), _mm512_set1_epi32(low));
+        fn six_bits(self, ql: *const u8, low: usize, qh: *const u8, high: usize) -> __m512 {
+            let low = _mm512_srlv_epi32(_mm512_cvtepu8_epi32(load16(ql)), _mm512_set1_epi32(low as i32));
             // The two bits go to bit 4: a shift by `4 - high`, in the direction of its sign.
             let up = _mm512_sllv_epi32(_mm512_cvtepu8_epi32(load16(qh)), _mm512_set1_epi32(4));
-            let high = _mm512_srlv_epi32(up, _mm512_set1_epi32(high));
+            let high = _mm512_srlv_epi32(up, _mm512_set1_epi32(high as i32));
             let codes = _mm512_ternarylogic_epi32::<SELECT>(_mm512_set1_epi32(0xF), low, high);
             _mm512_cvtepi32_ps(_mm512_and_si512(codes, _mm512_set1_epi32(0x3F)))
         }

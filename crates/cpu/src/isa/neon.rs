@@ -1,12 +1,17 @@
 //! NEON (every aarch64 processor): four registers are the sixteen lanes, codes are bytes that
 //! `tbl` looks up in the integer codebook before they become f32.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "shifts are below 8, and lanes are narrowed as the trait's methods say"
+)]
+
 use std::arch::aarch64::{
-    float32x4_t, int8x16_t, uint8x16_t, uint16x8_t, uint32x4_t, vaddq_f32, vaddq_s32, vandq_s8, vandq_u8, vandq_u32, vbslq_f32, vbslq_u32,
+    float32x4_t, int8x16_t, uint8x16_t, uint16x8_t, uint32x4_t, vaddq_f32, vaddq_s32, vandq_u8, vandq_u32, vbslq_f32, vbslq_u32,
     vceqq_u8, vcgeq_u32, vcltq_f32, vcombine_u8, vcombine_u16, vcvtnq_s32_f32, vcvtq_f32_s32, vdivq_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s8,
     vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, vfmaq_f32, vget_high_s8, vget_high_s16, vget_high_u16, vget_low_s8, vget_low_s16, vget_low_u16,
     vld1q_f32, vld1q_s8, vld1q_u8, vld1q_u16, vmaxnmq_f32, vmaxnmvq_f32, vminnmq_f32, vmovl_s8, vmovl_s16, vmovl_u16, vmovn_u32, vmulq_f32,
-    vorrq_u8, vorrq_u32, vqtbl1q_s8, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s8_u8, vreinterpretq_u32_f32,
+    vorrq_u8, vorrq_u32, vqtbl1q_s8, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s8_u8, vreinterpretq_s32_u32, vreinterpretq_u32_f32,
     vreinterpretq_u32_s32, vrndnq_f32, vshlq_n_s32, vshlq_n_u8, vshlq_n_u32, vshlq_u8, vshrq_n_u32, vst1q_f32, vst1q_u16, vsubq_f32,
     vsubq_u32, vaddq_u32, vcgtq_u32,
 };
@@ -135,14 +140,14 @@ impl Simd for Neon {
             vst1q_u16(p.add(16).cast(), vcombine_u16(narrow(v[2]), narrow(v[3])));
         }
         fn signed_bytes(self, p: *const u8) -> V { signed(vld1q_s8(p.cast())) }
-        fn codes(self, p: *const u8, shift: i32) -> uint8x16_t {
+        fn codes(self, p: *const u8, shift: usize) -> uint8x16_t {
             vandq_u8(vshlq_u8(vld1q_u8(p), vdupq_n_s8(-(shift as i8))), vdupq_n_u8(0xF))
         }
-        fn mask_of_bytes(self, p: *const u8, bit: u32) -> uint8x16_t {
+        fn mask_of_bytes(self, p: *const u8, bit: usize) -> uint8x16_t {
             let bit = vdupq_n_u8(1 << bit);
             vceqq_u8(vandq_u8(vld1q_u8(p), bit), bit)
         }
-        fn six_bits(self, ql: *const u8, low: i32, qh: *const u8, high: i32) -> V {
+        fn six_bits(self, ql: *const u8, low: usize, qh: *const u8, high: usize) -> V {
             let low = vandq_u8(vshlq_u8(vld1q_u8(ql), vdupq_n_s8(-(low as i8))), vdupq_n_u8(0xF));
             let two = vandq_u8(vshlq_u8(vld1q_u8(qh), vdupq_n_s8(-(high as i8))), vdupq_n_u8(3));
             signed(vreinterpretq_s8_u8(vorrq_u8(low, vshlq_n_u8::<4>(two))))
@@ -222,6 +227,6 @@ unsafe fn signed(bytes: int8x16_t) -> V {
     // SAFETY: as the caller vouches.
     unsafe {
         let integers = signed_integers(bytes);
-        each(|i| vcvtq_f32_s32(std::arch::aarch64::vreinterpretq_s32_u32(integers[i])))
+        each(|i| vcvtq_f32_s32(vreinterpretq_s32_u32(integers[i])))
     }
 }

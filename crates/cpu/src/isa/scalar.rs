@@ -1,6 +1,11 @@
 //! The portable twin: arrays of sixteen f32 and plain loops. Without a fused multiply-add in the
 //! processor it is slow, since it must round once as the others do.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "shifts are below 8, and lanes are narrowed as the trait's methods say"
+)]
+
 use zinc_gguf::quants::float::{f16_to_f32, f32_to_f16};
 
 use super::simd::{Codebook, LANES, Simd};
@@ -156,7 +161,7 @@ impl Simd for Scalar {
         [d, m]
     }
     #[inline(always)]
-    unsafe fn codes(self, p: *const u8, shift: i32) -> [u8; LANES] {
+    unsafe fn codes(self, p: *const u8, shift: usize) -> [u8; LANES] {
         // SAFETY: as the caller vouches.
         unsafe { bytes(p) }.map(|b| (b >> shift) & 0xF)
     }
@@ -173,7 +178,7 @@ impl Simd for Scalar {
         bits
     }
     #[inline(always)]
-    unsafe fn mask_of_bytes(self, p: *const u8, bit: u32) -> u16 {
+    unsafe fn mask_of_bytes(self, p: *const u8, bit: usize) -> u16 {
         // SAFETY: as the caller vouches.
         unsafe { bytes(p) }.iter().enumerate().fold(0, |mask, (i, b)| mask | (u16::from((b >> bit) & 1) << i))
     }
@@ -182,7 +187,7 @@ impl Simd for Scalar {
         lanes(|i| if (mask >> i) & 1 == 1 { v[i] + x[i] } else { v[i] })
     }
     #[inline(always)]
-    unsafe fn six_bits(self, ql: *const u8, low: i32, qh: *const u8, high: i32) -> V {
+    unsafe fn six_bits(self, ql: *const u8, low: usize, qh: *const u8, high: usize) -> V {
         // SAFETY: as the caller vouches.
         let (ql, qh) = unsafe { (bytes(ql), bytes(qh)) };
         lanes(|i| f32::from(((ql[i] >> low) & 0xF) | (((qh[i] >> high) & 3) << 4)))

@@ -97,7 +97,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Bits `shift..shift + 4` of sixteen bytes; above bit 7 come zeros.
     /// # Safety
     /// `p` points at 16 readable bytes; `shift` is below 8.
-    unsafe fn codes(self, p: *const u8, shift: i32) -> Self::Codes;
+    unsafe fn codes(self, p: *const u8, shift: usize) -> Self::Codes;
     /// Looks sixteen codes up.
     fn lookup(self, table: Self::Table, codes: Self::Codes) -> Self::V;
     /// Looks sixteen codes up whose fifth bits are `high`.
@@ -112,14 +112,14 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Lane `i` is bit `bit` of byte `i`.
     /// # Safety
     /// `p` points at 16 readable bytes; `bit` is below 8.
-    unsafe fn mask_of_bytes(self, p: *const u8, bit: u32) -> Self::Mask;
+    unsafe fn mask_of_bytes(self, p: *const u8, bit: usize) -> Self::Mask;
     /// `v + x` where the mask is set, `v` elsewhere.
     fn add_where(self, mask: Self::Mask, v: Self::V, x: Self::V) -> Self::V;
     /// Codes of 6 bits as numbers: the low four are bits `low..low + 4` of `ql`, the high two bits
     /// `high..high + 2` of `qh`.
     /// # Safety
     /// Both point at 16 readable bytes; `low` is 0 or 4, `high` 0, 2, 4 or 6.
-    unsafe fn six_bits(self, ql: *const u8, low: i32, qh: *const u8, high: i32) -> Self::V;
+    unsafe fn six_bits(self, ql: *const u8, low: usize, qh: *const u8, high: usize) -> Self::V;
 }
 
 /// The integers that 4-bit codes stand for, twice: as tables of bytes and of f32 want them.
@@ -147,9 +147,6 @@ impl Codebook {
 
 /// `0, 1, 2 ... 15`.
 pub(crate) static COUNT: Codebook = Codebook::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-
-/// `-16, -15 ... -1`: 5-bit codes whose high bit is clear.
-pub(crate) static BELOW_ZERO: Codebook = Codebook::new([-16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1]);
 
 /// Writes trait methods whose bodies are intrinsics of the implementing instruction set. `unsafe`
 /// methods pass the duty of their pointers on to the caller.

@@ -5,7 +5,9 @@
 //! every [`CHUNK`] the lanes are added up by [`Simd::sum`] and the chunk's sum joins the total.
 //! [`super::tile`] has the same order, so the numbers do not depend on how many inputs there are.
 
-use crate::formats::{Format, SCALES_MAX, UNIT_WEIGHTS_MAX};
+use std::mem::MaybeUninit;
+
+use crate::formats::{Format, SCALES_MAX, UNIT_WEIGHTS_MAX, each_pair};
 use crate::isa::{LANES, Simd};
 
 /// Most inputs of a [`FewJob`].
@@ -53,25 +55,21 @@ pub(crate) struct FewJob {
 /// The job's pointers are as it says, for `C` inputs and outputs.
 #[inline(always)]
 pub(crate) unsafe fn run<S: Simd, F: Format, const C: usize>(s: S, job: &FewJob) {
-    let mut row = 0;
-    while row + ROWS <= job.n_rows {
-        // SAFETY: both rows are within the job.
+    for row in (0..job.n_rows).step_by(ROWS) {
+        // SAFETY: the first row is within the job.
         unsafe { rows::<S, F, ROWS, C>(s, job, row) };
-        row += ROWS;
-    }
-    if row < job.n_rows {
-        // SAFETY: the row is within the job.
-        unsafe { rows::<S, F, 1, C>(s, job, row) };
     }
 }
 
-/// Rows `row..row + R`.
+/// Rows `row..row + R`, or as many of them as there are.
 ///
 /// # Safety
-/// As [`run`]; `row + R <= n_rows`.
+/// As [`run`]; `row < n_rows`.
 #[inline(always)]
 unsafe fn rows<S: Simd, F: Format, const R: usize, const C: usize>(s: S, job: &FewJob, row: usize) {
-    let mut scales = [[0.0f32; CHUNK_SCALES]; R];
+    // A row beyond the last repeats it; its sums are dropped.
+    let n_rows = R.min(job.n_rows - row);
+    let mut scales = [[MaybeUninit::<f32>::uninit(); CHUNK_SCALES]; R];
     let mut totals = [[0.0f32; C]; R];
     let mut k = 0;
     while k < job.n_in {
@@ -80,15 +78,15 @@ unsafe fn rows<S: Simd, F: Format, const R: usize, const C: usize>(s: S, job: &F
         let mut sums = [[s.splat(0.0); C]; R];
         // SAFETY: the units lie within the rows and the inputs reach `k + n_k`, padded to a step.
         unsafe {
-            let w: [*const u8; R] = std::array::from_fn(|r| job.w.add((row + r) * job.row_bytes + k / F::WEIGHTS * F::BYTES));
+            let w: [*const u8; R] = std::array::from_fn(|r| job.w.add((row + r.min(n_rows - 1)) * job.row_bytes + k / F::WEIGHTS * F::BYTES));
             let x: [*const f32; C] = std::array::from_fn(|c| job.x[c].add(k));
             for r in 0..R {
                 for u in 0..n_units {
-                    F::scales(s, w[r].add(u * F::BYTES), scales[r].as_mut_ptr().add(u * F::SCALES));
+                    F::scales(s, w[r].add(u * F::BYTES), scales[r].as_mut_ptr().cast::<f32>().add(u * F::SCALES));
                 }
             }
             units::<S, F, R, C>(s, w, x, &scales, n_units, &mut sums);
-            if tail > 0 {
+            if F::SCALES == 0 && tail > 0 {
                 let w: [[u8; 128]; R] = std::array::from_fn(|r| padded_tail::<F>(w[r].add(n_units * F::BYTES), tail));
                 let x = x.map(|x| x.add(n_units * F::WEIGHTS));
                 units::<S, F, R, C>(s, std::array::from_fn(|r| w[r].as_ptr()), x, &scales, 1, &mut sums);
@@ -102,7 +100,7 @@ unsafe fn rows<S: Simd, F: Format, const R: usize, const C: usize>(s: S, job: &F
         }
         k += n_k;
     }
-    for (r, totals) in totals.iter().enumerate() {
+    for (r, totals) in totals.iter().enumerate().take(n_rows) {
         for (c, total) in totals.iter().enumerate() {
             // SAFETY: the job has an output for each.
             unsafe { job.out.add(c * job.out_stride + row + r).write(*total) };
@@ -119,26 +117,26 @@ unsafe fn units<S: Simd, F: Format, const R: usize, const C: usize>(
     s: S,
     w: [*const u8; R],
     x: [*const f32; C],
-    scales: &[[f32; CHUNK_SCALES]; R],
+    scales: &[[MaybeUninit<f32>; CHUNK_SCALES]; R],
     n_units: usize,
     sums: &mut [[S::V; C]; R],
 ) {
     let mut acc = *sums;
     for u in 0..n_units {
-        for j in 0..F::WEIGHTS / STEP {
-            let k = u * F::WEIGHTS + j * STEP;
+        each_pair!(F, J => {
+            let k = u * F::WEIGHTS + J * STEP;
             for r in 0..R {
                 // SAFETY: unit `u` of each row and its scales are there, and so are 32 inputs at `k`.
                 unsafe {
                     let unit = w[r].add(u * F::BYTES);
-                    let [low, high] = F::pair(s, unit, scales[r].as_ptr().add(u * F::SCALES), j);
+                    let [low, high] = F::pair::<S, J>(s, unit, scales[r].as_ptr().cast::<f32>().add(u * F::SCALES));
                     for c in 0..C {
                         acc[r][c] = s.fma(low, s.load(x[c].add(k)), acc[r][c]);
                         acc[r][c] = s.fma(high, s.load(x[c].add(k + LANES)), acc[r][c]);
                     }
                 }
             }
-        }
+        });
     }
     *sums = acc;
 }

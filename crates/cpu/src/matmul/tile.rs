@@ -5,7 +5,7 @@
 //! [`super::few`]: one chunk of `k` here is one chunk there.
 
 use super::few::{STEP, padded_tail};
-use crate::formats::{Format, SCALES_MAX};
+use crate::formats::{Format, SCALES_MAX, each_pair};
 use crate::isa::{LANES, Simd};
 
 /// Inputs whose chunk stays in the first-level cache while all rows of a panel pass by.
@@ -41,7 +41,7 @@ pub(crate) unsafe fn expand<S: Simd, F: Format>(s: S, job: &ExpandJob) {
             // SAFETY: the unit is within the row, and `out` has room for it.
             unsafe { expand_unit::<S, F>(s, w.add(u * F::BYTES), out.add(u * F::WEIGHTS)) };
         }
-        if tail > 0 {
+        if F::SCALES == 0 && tail > 0 {
             // SAFETY: only float types have tails, and `out` has room for a whole step.
             unsafe {
                 let unit = padded_tail::<F>(w.add(n_units * F::BYTES), tail);
@@ -59,11 +59,11 @@ unsafe fn expand_unit<S: Simd, F: Format>(s: S, unit: *const u8, out: *mut f32) 
     // SAFETY: as the caller vouches.
     unsafe {
         F::scales(s, unit, scales.as_mut_ptr());
-        for j in 0..F::WEIGHTS / STEP {
-            let [low, high] = F::pair(s, unit, scales.as_ptr(), j);
-            s.store(out.add(j * STEP), low);
-            s.store(out.add(j * STEP + LANES), high);
-        }
+        each_pair!(F, J => {
+            let [low, high] = F::pair::<S, J>(s, unit, scales.as_ptr());
+            s.store(out.add(J * STEP), low);
+            s.store(out.add(J * STEP + LANES), high);
+        });
     }
 }
 
@@ -118,6 +118,7 @@ pub(crate) unsafe fn run<S: Simd, const R: usize, const C: usize>(s: S, job: &Ti
 /// # Safety
 /// As [`run`], for `R` rows at `panel`, `C` inputs of `x` and their sums at `out`.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "the index is also the place in memory")]
 unsafe fn tile<S: Simd, const R: usize, const C: usize>(s: S, job: &TileJob, panel: *const f32, x: &[*const f32], out: *mut f32) {
     let x: [*const f32; C] = std::array::from_fn(|c| x[c]);
     let mut acc = [[s.splat(0.0); R]; C];

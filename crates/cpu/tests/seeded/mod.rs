@@ -1,6 +1,7 @@
 //! Seeded inputs: floats, and blocks of every storage type with scales as real files have them.
 
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(clippy::cast_possible_truncation, reason = "bits are cut to size on purpose")]
 
 use zinc_gguf::DType;
 use zinc_gguf::quants::float::{f32_to_bf16, f32_to_f16};

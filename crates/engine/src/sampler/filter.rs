@@ -9,6 +9,7 @@ use super::exp::{exp_nonpositive, total};
 const BLOCK: usize = 32;
 /// Bins of top-p's histogram, and how many of them cover one unit of logit: 32 units in all.
 const N_BINS: usize = 2048;
+const _: () = assert!(N_BINS.is_power_of_two(), "a bin is cut out of the low bits");
 const BINS_PER_UNIT: f32 = 64.0;
 
 /// An entry of a row.
@@ -26,11 +27,17 @@ impl Candidate {
 }
 
 /// Memory for the filters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scratch {
     candidates: Vec<Candidate>,
     weights: Vec<f32>,
-    bins: Vec<f64>,
+    bins: Box<[f64; N_BINS]>,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { candidates: Vec::new(), weights: Vec::new(), bins: Box::new([0.0; N_BINS]) }
+    }
 }
 
 /// The three filters in the order in which they apply.
@@ -78,48 +85,51 @@ impl Filters {
     fn keep_of_row(&self, logits: &[f32], max: f32, kept: &mut Vec<u32>, scratch: &mut Scratch) {
         scratch.weights.clear();
         scratch.weights.extend(logits.iter().map(|logit| exp_nonpositive(logit - max)));
-        let last = if self.top_p < 1.0 { self.last_of_row(logits, max, scratch) } else { None };
-        // A little below the last one's weight: rounding may give a larger logit a smaller weight.
-        let floor = last.map_or(0.0, |last| scratch.weights[last.id as usize] * 0.999).max(self.min_p);
-        for_blocks_above(&scratch.weights, floor, |i, _| {
-            let candidate = Candidate { logit: logits[i], id: id_of(i) };
-            if last.is_none_or(|last| candidate.order(&last).is_le()) {
-                kept.push(candidate.id);
-            }
-        });
-    }
-
-    /// The last candidate that top-p keeps of a whole row; none if it keeps all.
-    ///
-    /// Weights are added up in bins by logit, from the largest down; only the bin in which the sum
-    /// reaches its target is sorted. Weights so small that all of them together are less than what
-    /// may be left out are not looked at.
-    fn last_of_row(&self, logits: &[f32], max: f32, scratch: &mut Scratch) -> Option<Candidate> {
-        let Scratch { candidates, weights, bins } = scratch;
-        let all = total(weights);
+        if self.top_p >= 1.0 {
+            return collect_at_least(&scratch.weights, self.min_p, kept);
+        }
+        let all = total(&scratch.weights);
         let target = f64::from(self.top_p) * all;
-        #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest f32")]
-        let negligible = ((all - target) / logits.len() as f64) as f32;
-        bins.clear();
-        bins.resize(N_BINS, 0.0);
-        for_blocks_above(weights, negligible, |i, weight| bins[bin_of(logits[i], max)] += f64::from(weight));
-        let mut before = 0.0;
-        let bin = bins.iter().position(|sum| {
-            before += sum;
-            before >= target
-        })?;
-        before -= bins[bin];
-        candidates.clear();
-        for_blocks_above(weights, negligible, |i, _| {
-            if bin_of(logits[i], max) == bin {
-                candidates.push(Candidate { logit: logits[i], id: id_of(i) });
+        // All weights below this together are no more than what may be left out, so the sum reaches
+        // its target above it; mostly it does so among far fewer.
+        let negligible = (all - target) / logits.len() as f64;
+        for floor in [negligible * 64.0, negligible] {
+            #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest f32")]
+            let floor = floor as f32;
+            collect_at_least(&scratch.weights, floor.max(self.min_p), kept);
+            if let Some(last) = last_before(target, logits, max, kept, scratch) {
+                return retain(kept, |id| {
+                    let logit = logits[id as usize];
+                    (logit > last.logit) | ((logit == last.logit) & (id <= last.id))
+                });
             }
-        });
-        candidates.sort_unstable_by(Candidate::order);
-        let in_order = candidates.iter().map(|c| weights[c.id as usize]);
-        let place = first_reaching(in_order, target - before).min(candidates.len().saturating_sub(1));
-        candidates.get(place).copied()
+        }
     }
+}
+
+/// The candidate at which the sum of the weights of `ids`, from the largest down, reaches `target`;
+/// none if it never does. Weights are added up in bins by logit, and only the bin in which the sum
+/// passes its target is sorted.
+fn last_before(target: f64, logits: &[f32], max: f32, ids: &[u32], scratch: &mut Scratch) -> Option<Candidate> {
+    let Scratch { candidates, weights, bins } = scratch;
+    bins.fill(0.0);
+    for &id in ids {
+        bins[bin_of(logits[id as usize], max)] += f64::from(weights[id as usize]);
+    }
+    let mut before = 0.0;
+    let bin = bins.iter().position(|sum| {
+        before += sum;
+        before >= target
+    })?;
+    before -= bins[bin];
+    candidates.clear();
+    let in_bin =
+        ids.iter().map(|&id| Candidate { logit: logits[id as usize], id }).filter(|c| bin_of(c.logit, max) == bin);
+    candidates.extend(in_bin);
+    candidates.sort_unstable_by(Candidate::order);
+    let in_order = candidates.iter().map(|c| weights[c.id as usize]);
+    let place = first_reaching(in_order, target - before).min(candidates.len().saturating_sub(1));
+    candidates.get(place).copied()
 }
 
 /// The `k` first candidates of a row in order, fewer if the others are -inf.
@@ -152,18 +162,36 @@ pub(super) fn top(logits: &[f32], k: usize, candidates: &mut Vec<Candidate>) {
     candidates.truncate(k);
 }
 
-/// Calls `f` with the place and value of every weight of at least `floor`.
-fn for_blocks_above(weights: &[f32], floor: f32, mut f: impl FnMut(usize, f32)) {
+/// Puts the places of all weights of at least `floor` into `ids`, rising.
+///
+/// Blocks without any are skipped. Inside a block there is no branch to mispredict: every place is
+/// written, and the count moves on only if it is wanted.
+fn collect_at_least(weights: &[f32], floor: f32, ids: &mut Vec<u32>) {
+    ids.clear();
     for (block_idx, block) in weights.chunks(BLOCK).enumerate() {
         if !block.iter().fold(false, |any, &weight| any | (weight >= floor)) {
             continue;
         }
-        for (i, &weight) in block.iter().enumerate() {
-            if weight >= floor {
-                f(block_idx * BLOCK + i, weight);
-            }
+        let first = id_of(block_idx * BLOCK);
+        let mut passing = [0; BLOCK];
+        let mut n = 0;
+        for (id, &weight) in (first..).zip(block) {
+            passing[n] = id;
+            n += usize::from(weight >= floor);
         }
+        ids.extend_from_slice(&passing[..n]);
     }
+}
+
+/// `Vec::retain` without a branch on the outcome.
+fn retain(ids: &mut Vec<u32>, keep: impl Fn(u32) -> bool) {
+    let mut n = 0;
+    for i in 0..ids.len() {
+        let id = ids[i];
+        ids[n] = id;
+        n += usize::from(keep(id));
+    }
+    ids.truncate(n);
 }
 
 /// The first place at which the running sum reaches `target`; `usize::MAX` if it never does.
@@ -180,9 +208,12 @@ fn first_reaching(weights: impl Iterator<Item = f32>, target: f64) -> usize {
 
 /// Rises as the logit falls, so a bin holds a run of the order.
 fn bin_of(logit: f32, max: f32) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "not negative; a cast saturates")]
-    let bin = ((max - logit) * BINS_PER_UNIT) as usize;
-    bin.min(N_BINS - 1)
+    /// 2^23: adding it rounds to an integer, which then stands in the low bits. A cast would do the
+    /// same with branches.
+    const SHIFT: f32 = 8_388_608.0;
+    const LAST: f32 = (N_BINS - 1) as f32;
+    let place = ((max - logit) * BINS_PER_UNIT).min(LAST);
+    (place + SHIFT).to_bits() as usize % N_BINS
 }
 
 fn id_of(place: usize) -> u32 {

@@ -23,15 +23,15 @@ pub enum NonFinite {
 pub(super) fn largest(logits: &[f32]) -> Result<f32, NonFinite> {
     const LANES: usize = 16;
     let mut max = [f32::NEG_INFINITY; LANES];
-    let mut broken = [false; LANES];
+    let mut broken = [0u32; LANES];
     let (whole, rest) = logits.as_chunks::<LANES>();
     for chunk in whole {
         for i in 0..LANES {
             max[i] = if chunk[i] > max[i] { chunk[i] } else { max[i] };
-            broken[i] |= is_broken(chunk[i]);
+            broken[i] |= u32::from(is_broken(chunk[i]));
         }
     }
-    if broken.contains(&true) || rest.iter().any(|&logit| is_broken(logit)) {
+    if broken != [0; LANES] || rest.iter().any(|&logit| is_broken(logit)) {
         let id = super::position_u32(logits, is_broken);
         return Err(NonFinite::Logit { id, value: logits[id as usize] });
     }
@@ -40,7 +40,7 @@ pub(super) fn largest(logits: &[f32]) -> Result<f32, NonFinite> {
 }
 
 fn is_broken(logit: f32) -> bool {
-    logit.is_nan() || logit == f32::INFINITY
+    logit.is_nan() | (logit == f32::INFINITY)
 }
 
 /// The softmax of a row.

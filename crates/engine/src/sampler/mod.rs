@@ -92,7 +92,11 @@ impl Sampler {
         }
         let filtered = self.weigh(logits, max, scratch);
         let place = pick(&scratch.weights, self.random.uniform(u64::from(index)));
-        Ok(if filtered { scratch.kept[place] } else { u32::try_from(place).expect("a vocabulary has fewer than 2^32 entries") })
+        Ok(if filtered {
+            scratch.kept[place]
+        } else {
+            u32::try_from(place).expect("a vocabulary has fewer than 2^32 entries")
+        })
     }
 
     /// Applies bias and penalties and notes what they replaced.
@@ -118,7 +122,9 @@ impl Sampler {
             return false;
         }
         filters.keep(logits, max, kept, memory);
-        weights.extend(kept.iter().map(|&id| exp::exp_nonpositive((logits[id as usize] - max) / temperature)));
+        // Two loops: the first gathers, so that the second is vector code.
+        weights.extend(kept.iter().map(|&id| (logits[id as usize] - max) / temperature));
+        weights.iter_mut().for_each(|x| *x = exp::exp_nonpositive(*x));
         true
     }
 }
@@ -150,7 +156,10 @@ fn pick(weights: &[f32], uniform: f64) -> usize {
 
 /// The first id of which `wanted` holds, 0 if there is none.
 fn position_u32(logits: &[f32], wanted: impl Fn(f32) -> bool) -> u32 {
-    let place = logits.iter().position(|&logit| wanted(logit)).unwrap_or(0);
+    // Whole blocks first: without an early exit the comparison is vector code.
+    let in_block = |block: &[f32]| block.iter().fold(false, |any, &logit| any | wanted(logit));
+    let first = logits.chunks(exp::BLOCK).position(in_block).unwrap_or(0) * exp::BLOCK;
+    let place = logits[first..].iter().position(|&logit| wanted(logit)).map_or(0, |place| first + place);
     u32::try_from(place).expect("a vocabulary has fewer than 2^32 entries")
 }
 

@@ -129,7 +129,10 @@ mod tests {
         assert_eq!(check(|s| s.repetition_penalty = 0.0), message("repetition_penalty", "0", "finite and above 0"));
         assert_eq!(check(|s| s.presence_penalty = f32::NAN), message("presence_penalty", "NaN", "finite"));
         assert_eq!(check(|s| s.logit_bias = vec![(3, f32::INFINITY)]), message("logit_bias", "inf", "finite or -inf"));
-        assert_eq!(check(|s| s.logit_bias = vec![(100, 1.0)]), Some("`logit_bias` names token 100, the vocabulary has 100".into()));
+        assert_eq!(
+            check(|s| s.logit_bias = vec![(100, 1.0)]),
+            Some("`logit_bias` names token 100, the vocabulary has 100".into())
+        );
         assert!(check(|s| s.logit_bias = vec![(1, 1.0); LOGIT_BIAS_MAX + 1]).is_some());
     }
 

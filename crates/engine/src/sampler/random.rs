@@ -40,9 +40,10 @@ fn philox(mut counter: [u64; 4], mut key: [u64; 2]) -> [u64; 4] {
 }
 
 /// High and low half of a product.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is left of the bits")]
 const fn wide_product(a: u64, b: u64) -> (u64, u64) {
     let product = a as u128 * b as u128;
-    ((product >> 64) as u64, (product & u64::MAX as u128) as u64)
+    ((product >> 64) as u64, product as u64)
 }
 
 #[cfg(test)]

@@ -105,7 +105,10 @@ fn kept_sets_and_probabilities_are_those_of_numpy() {
         let (Some(kept), Some(probabilities)) = (&case.kept, &case.probabilities) else { continue };
         for ((id, p), (expected_id, expected_p)) in got.iter().zip(kept.iter().zip(probabilities)) {
             assert_eq!(id, expected_id, "{what}");
-            assert!((p - expected_p).abs() < 2e-6 * expected_p.max(1e-3), "{what}: token {id} has {p}, expected {expected_p}");
+            assert!(
+                (p - expected_p).abs() < 2e-6 * expected_p.max(1e-3),
+                "{what}: token {id} has {p}, expected {expected_p}"
+            );
         }
     }
     assert!(fixture.cases.len() > 80);
@@ -135,7 +138,11 @@ fn draws_are_those_of_numpy_with_its_own_generator() {
 fn uniforms_are_those_of_numpy() {
     for Uniforms { seed, values } in fixture().uniforms_times_2_53 {
         for (index, expected) in (0u64..).zip(values) {
-            assert_eq!(Random::new(seed).uniform(index) * (1u64 << 53) as f64, expected as f64, "seed {seed}, index {index}");
+            assert_eq!(
+                Random::new(seed).uniform(index) * (1u64 << 53) as f64,
+                expected as f64,
+                "seed {seed}, index {index}"
+            );
         }
     }
 }
@@ -149,7 +156,11 @@ fn logprobs_are_those_of_numpy() {
         let top = distribution.top(expected.top.len());
         for (got, (id, logprob)) in top.iter().zip(&expected.top) {
             assert_eq!(got.id, *id, "{row}");
-            assert!((f64::from(got.logprob) - logprob).abs() < 2e-6 + 1e-6 * logprob.abs(), "{row}: {} {logprob}", got.logprob);
+            assert!(
+                (f64::from(got.logprob) - logprob).abs() < 2e-6 + 1e-6 * logprob.abs(),
+                "{row}: {} {logprob}",
+                got.logprob
+            );
         }
     }
 }

@@ -24,7 +24,9 @@ fn naive_logits(ids: &[u32]) -> Vec<f32> {
     let n = u32::try_from(ids.len()).unwrap();
     let n_pages = n.div_ceil(16);
     let mut backend = Reference::new();
-    backend.load(&model.graph, tiny::weights(&model.graph), StateSizes { n_pages, kv_format: KvFormat::F32, n_slots: 1 }).unwrap();
+    backend
+        .load(&model.graph, tiny::weights(&model.graph), StateSizes { n_pages, kv_format: KvFormat::F32, n_slots: 1 })
+        .unwrap();
     let options = PlanOptions { bucket: Bucket { tokens: n, outputs: 1 }, keep_values: false };
     let plan = backend.compile(&model.graph, &options).unwrap();
     let batch = Batch {
@@ -166,7 +168,10 @@ fn cancelling_in_the_middle_of_a_prompt_frees_everything_and_disturbs_nobody() {
         assert!(engine.cancel(id).is_none(), "a request ends once");
         assert!(matches!(answers.of(id).done().reason, FinishReason::Cancelled));
     }
-    assert_eq!(answers.of(cancelled).done().usage.computed_prompt_tokens, answers.of(cancelled).prefills.last().unwrap().0);
+    assert_eq!(
+        answers.of(cancelled).done().usage.computed_prompt_tokens,
+        answers.of(cancelled).prefills.last().unwrap().0
+    );
     while !engine.is_idle() {
         answers.add(engine.step().unwrap());
     }

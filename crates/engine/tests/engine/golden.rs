@@ -40,7 +40,8 @@ fn check(name: &str) {
     let answers = drain(&mut engine);
     for (id, prompt) in ids.into_iter().zip(&golden.prompts) {
         // Where two tokens are too close to call, either path is right from there on.
-        let n_sure = prompt.greedy_margin.iter().position(|&m| m < 2.0 * LOGIT_TOLERANCE).unwrap_or(prompt.greedy.len());
+        let n_sure =
+            prompt.greedy_margin.iter().position(|&m| m < 2.0 * LOGIT_TOLERANCE).unwrap_or(prompt.greedy.len());
         let n_prompt = prompt.tokens.len();
         assert!(n_sure > 8, "{name}, prompt of {n_prompt}: the golden decides too little");
         assert_eq!(answers.of(id).ids()[..n_sure], prompt.greedy[..n_sure], "{name}, prompt of {n_prompt}");

@@ -16,10 +16,7 @@ pub(crate) enum Interference {
     /// Fails the submission of that number, counted from 0.
     FailAt(usize),
     /// Tells of each submission and waits for a permit.
-    Gate {
-        arrivals: Sender<()>,
-        permits: Receiver<()>,
-    },
+    Gate { arrivals: Sender<()>, permits: Receiver<()> },
 }
 
 /// What a probe has seen.

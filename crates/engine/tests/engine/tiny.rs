@@ -73,7 +73,14 @@ fn block() -> zinc_graph::Section {
     let x = b.input(Shape::tokens(WIDTH));
     let norm = b.vector("attn_norm", WIDTH);
     let h = b.rms_norm(x, norm, 1e-5);
-    let rope = Rope { head_dim: HEAD_DIM, n_rot: HEAD_DIM, mode: RopeMode::HalfSplit, base: 100.0, position_scale: 1.0, yarn: None };
+    let rope = Rope {
+        head_dim: HEAD_DIM,
+        n_rot: HEAD_DIM,
+        mode: RopeMode::HalfSplit,
+        base: 100.0,
+        position_scale: 1.0,
+        yarn: None,
+    };
     let (q, k, v) = (
         b.matrix("attn_q", WIDTH, N_HEADS * HEAD_DIM),
         b.matrix("attn_k", WIDTH, N_KV_HEADS * HEAD_DIM),
@@ -83,7 +90,14 @@ fn block() -> zinc_graph::Section {
     let (q, k) = (b.rope(q, rope), b.rope(k, rope));
     let cache = b.kv_cache(N_KV_HEADS, HEAD_DIM);
     b.kv_write(k, v, cache);
-    let op = Attention { n_heads: N_HEADS, n_kv_heads: N_KV_HEADS, head_dim: HEAD_DIM, scale: 0.35, window: 0, softcap: 0.0 };
+    let op = Attention {
+        n_heads: N_HEADS,
+        n_kv_heads: N_KV_HEADS,
+        head_dim: HEAD_DIM,
+        scale: 0.35,
+        window: 0,
+        softcap: 0.0,
+    };
     let y = b.attention(q, cache, None, op);
     let out = b.matrix("attn_output", N_HEADS * HEAD_DIM, WIDTH);
     let y = b.matmul(y, out);

@@ -4,7 +4,7 @@
 //! weights in blocks of its type. Fused: `matmul_add` adds a residual `r[t][o]`.
 
 use crate::conformance::{Case, matrix_types};
-use crate::ops::{Io, Op, dot};
+use crate::ops::{Io, Op};
 use crate::section::{Builder, Operands, ValueId, WeightId};
 use crate::shape::Shape;
 
@@ -65,7 +65,7 @@ impl Matmul {
         for (x, y) in x.chunks_exact(n_in).zip(y.chunks_exact_mut(n_out)) {
             for (o, y) in y.iter_mut().enumerate() {
                 let row = &w[o * n_in..][..n_in];
-                let sum = dot(x, row);
+                let sum: f64 = x.iter().zip(row).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
                 *y = (sum + bias.map_or(0.0, |b| f64::from(b[o]))) as f32;
             }
         }

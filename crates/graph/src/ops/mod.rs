@@ -190,19 +190,6 @@ impl Op {
     }
 }
 
-/// Sum of products in f64, in eight partial sums: the references of whole models spend their time here.
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    let mut sums = [0.0f64; 8];
-    for (a, b) in a.iter().zip(b) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += f64::from(*a) * f64::from(*b);
-        }
-    }
-    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| f64::from(*a) * f64::from(*b));
-    sums.into_iter().chain(rest).sum()
-}
-
 /// The test cases of every op, in the order of [`Op`].
 #[must_use]
 pub fn cases() -> Vec<Case> {

@@ -7,7 +7,7 @@ use zinc_graph::Builder;
 use zinc_graph::ops::{Activation, CONV_TAPS_MAX, DELTA_HEAD_DIM_MAX, DeltaInputs, DeltaNet, L2Norm};
 use zinc_graph::section::ValueId;
 
-use super::{head_norm, linear, sqrt};
+use super::{head_norm, inverse_sqrt, linear};
 use crate::Error;
 use crate::hparams::{HEADS_MAX, Keys, Rules};
 
@@ -51,13 +51,19 @@ impl DeltaMixer {
         rules.divides("ssm.group_count", self.n_k_heads, "the number of value heads", self.n_v_heads);
         rules.between("ssm.state_size", self.k_dim, 4, DELTA_HEAD_DIM_MAX);
         rules.holds(self.k_dim.is_multiple_of(4), "ssm.state_size", self.k_dim, "is not a multiple of 4");
-        rules.divides("ssm.time_step_rank", self.n_v_heads, "the width of all values, ssm.inner_size", self.inner);
         let v_dim = match self.inner.checked_div(self.n_v_heads) {
             Some(v_dim) => v_dim,
             None => 0,
         };
+        let whole = v_dim.saturating_mul(self.n_v_heads) == self.inner;
+        rules.holds(whole, "ssm.inner_size", self.inner, "is not a multiple of ssm.time_step_rank");
         let in_heads = 0 < v_dim && v_dim <= DELTA_HEAD_DIM_MAX && v_dim.is_multiple_of(4);
-        rules.holds(in_heads, "ssm.inner_size", self.inner, "does not make heads whose width is a multiple of 4 up to 256");
+        rules.holds(
+            in_heads,
+            "ssm.inner_size",
+            self.inner,
+            "does not make heads whose width is a multiple of 4 up to 256",
+        );
         rules.between("ssm.conv_kernel", self.n_taps, 2, CONV_TAPS_MAX);
     }
 }
@@ -79,7 +85,7 @@ pub(crate) const fn delta_net(b: &mut Builder, x: ValueId, mixer: &DeltaMixer, e
     let qkv = b.conv1d(qkv, taps, recent, true);
     let (q, k, v) = (b.slice(qkv, 0, keys), b.slice(qkv, keys, keys), b.slice(qkv, 2 * keys, inner));
     let unit = L2Norm { width: k_dim, eps: L2_EPS, scale: 1.0 };
-    let q = b.l2_norm(q, L2Norm { scale: (1.0 / sqrt(k_dim)) as f32, ..unit });
+    let q = b.l2_norm(q, L2Norm { scale: inverse_sqrt(k_dim), ..unit });
     let k = b.l2_norm(k, unit);
     let (a, dt) = (b.vector("ssm_a", n_v_heads), b.vector("ssm_dt.bias", n_v_heads));
     let (g, beta) = b.delta_gates(alpha, beta, a, dt);

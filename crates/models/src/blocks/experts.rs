@@ -72,7 +72,8 @@ pub(crate) const fn experts(
 
     let (gate, up) = if experts.fused_gate_up {
         let w = b.experts("ffn_gate_up_exps.weight", n_embd, 2 * n_ff, n_experts);
-        let bias = if form.has_bias { Some(b.expert_biases("ffn_gate_up_exps.bias", 2 * n_ff, n_experts)) } else { None };
+        let bias =
+            if form.has_bias { Some(b.expert_biases("ffn_gate_up_exps.bias", 2 * n_ff, n_experts)) } else { None };
         let both = b.expert_matmul(x, ids, w, bias);
         (b.slice_groups(both, 2 * n_ff, 0, n_ff), b.slice_groups(both, 2 * n_ff, n_ff, n_ff))
     } else {

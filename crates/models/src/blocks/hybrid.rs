@@ -12,7 +12,7 @@ use zinc_graph::{Builder, Section};
 use super::delta_net::{DeltaMixer, delta_net};
 use super::experts::{ExpertForm, Experts, experts, shared_expert};
 use super::ffn::ffn;
-use super::{head_norm, linear, norm, sqrt};
+use super::{head_norm, inverse_sqrt, linear, norm};
 use crate::Error;
 use crate::hparams::{Hparams, Keys, LAYERS_MAX, LayerSet, Rules};
 
@@ -71,7 +71,12 @@ impl Hybrid {
     }
 
     /// One kind of layer.
-    pub(crate) const fn block(&self, name: &'static str, recurrent: bool, second: &FeedForward) -> Result<Section, ShapeError> {
+    pub(crate) const fn block(
+        &self,
+        name: &'static str,
+        recurrent: bool,
+        second: &FeedForward,
+    ) -> Result<Section, ShapeError> {
         let mut b = Builder::new(name);
         let x = b.input(Shape::tokens(self.hp.n_embd));
 
@@ -119,7 +124,7 @@ const fn gated_attention(b: &mut Builder, x: ValueId, hp: &Hparams) -> ValueId {
     let (q, k) = (b.rope(q, rope), b.rope(k, rope));
     let cache = b.kv_cache(n_kv_heads, head_dim);
     b.kv_write(k, v, cache);
-    let scale = (1.0 / sqrt(head_dim)) as f32;
+    let scale = inverse_sqrt(head_dim);
     let o = b.attention(q, cache, None, Attention { n_heads, n_kv_heads, head_dim, scale, window: 0, softcap: 0.0 });
     let o = b.glu(gate, o, Activation::Sigmoid);
     linear(b, o, "attn_output.weight", n_embd)

@@ -47,10 +47,13 @@ pub(crate) const fn head_norm(b: &mut Builder, x: ValueId, weight: &'static str,
     b.rms_norm_groups(x, Some(w), head_dim, eps)
 }
 
-/// Square root for constants: Newton's method in f64 until it stands still.
+/// Square root for constants: Newton's method in f64, from above, until it stands still.
 pub(crate) const fn sqrt(x: u32) -> f64 {
+    if x == 0 {
+        return 0.0;
+    }
     let x = x as f64;
-    let mut root = if x > 1.0 { x } else { 1.0 };
+    let mut root = x;
     loop {
         let next = 0.5 * (root + x / root);
         if next >= root {
@@ -58,6 +61,18 @@ pub(crate) const fn sqrt(x: u32) -> f64 {
         }
         root = next;
     }
+}
+
+/// `sqrt(x)` rounded to f32: the scale of embeddings.
+#[expect(clippy::cast_possible_truncation, reason = "rounded once, on purpose")]
+pub(crate) const fn sqrt_f32(x: u32) -> f32 {
+    sqrt(x) as f32
+}
+
+/// `1 / sqrt(x)` rounded to f32: the scale of dot products over `x` columns.
+#[expect(clippy::cast_possible_truncation, reason = "rounded once, on purpose")]
+pub(crate) const fn inverse_sqrt(x: u32) -> f32 {
+    (1.0 / sqrt(x)) as f32
 }
 
 #[cfg(test)]

@@ -10,17 +10,17 @@ use zinc_graph::Builder;
 use zinc_graph::ops::Activation;
 use zinc_graph::section::ValueId;
 
-use super::{linear, norm, sqrt};
+use super::{inverse_sqrt, linear, norm, sqrt_f32};
 use crate::hparams::Hparams;
 
 /// The columns of all layers, `[Tokens, n_layers * width]`; `x` is the scaled embedding.
 pub(crate) const fn per_layer_columns(b: &mut Builder, x: ValueId, hp: &Hparams, width: u32) -> ValueId {
     let all = hp.n_layers * width;
     let table = b.model_matrix("per_layer_token_embd.weight", all, hp.n_vocab);
-    let looked_up = b.embed(table, sqrt(width) as f32);
+    let looked_up = b.embed(table, sqrt_f32(width));
     let w = b.model_matrix("per_layer_model_proj.weight", hp.n_embd, all);
     let projected = b.matmul(x, w);
-    let projected = b.scale(projected, (1.0 / sqrt(hp.n_embd)) as f32);
+    let projected = b.scale(projected, inverse_sqrt(hp.n_embd));
     let w = b.model_vector("per_layer_proj_norm.weight", width);
     let projected = b.rms_norm_groups(projected, Some(w), width, hp.eps);
     let sum = b.add(looked_up, projected);

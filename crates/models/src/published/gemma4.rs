@@ -39,8 +39,7 @@ const BASE: Gemma4 = Gemma4 {
 };
 
 /// The two small models: per-layer embeddings, shared caches, a window of 512.
-const SMALL: Gemma4 =
-    Gemma4 { window: 512, global_k_is_v: false, per_layer_width: Some(256), ..BASE };
+const SMALL: Gemma4 = Gemma4 { window: 512, global_k_is_v: false, per_layer_width: Some(256), ..BASE };
 
 /// Gemma 4 E2B.
 pub const GEMMA_4_E2B: Gemma4 = Gemma4 {

@@ -34,14 +34,7 @@ pub const QWEN2_5_CODER_1_5B: Qwen2 = Qwen2 {
 };
 /// Qwen2.5-Coder 7B.
 pub const QWEN2_5_CODER_7B: Qwen2 = Qwen2 {
-    hp: Hparams {
-        n_vocab: 152_064,
-        n_embd: 3584,
-        n_heads: 28,
-        n_kv_heads: 4,
-        tied: false,
-        ..QWEN2_5_CODER_1_5B.hp
-    },
+    hp: Hparams { n_vocab: 152_064, n_embd: 3584, n_heads: 28, n_kv_heads: 4, tied: false, ..QWEN2_5_CODER_1_5B.hp },
     n_ff: 18_944,
     ..QWEN2_5_CODER_1_5B
 };

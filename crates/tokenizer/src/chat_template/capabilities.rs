@@ -3,8 +3,9 @@
 //! A probe asks whether a text that stands nowhere else shows up in the result, or whether a switch changes it. A template
 //! that refuses a probe, or fails at it, does not have the ability. Nothing is concluded from the template's source.
 
-use super::message::{Content, ContentForm, FunctionCall, Message, ToolCall};
-use super::{ChatTemplate, LocalTime, RenderInput};
+use super::message::{AbsentForm, ArgumentsForm, Content, ContentForm, FunctionCall, Message, Shape, ToolCall};
+use super::render::Program;
+use super::{LocalTime, RenderInput};
 use serde_json::{Map, Value as Json, json};
 
 /// A text that no template contains.
@@ -35,24 +36,30 @@ pub struct Capabilities {
     pub content_parts: bool,
 }
 
-/// What the renders that follow need to know.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) content: ContentForm,
-    /// A message without content must have an empty one.
-    pub(super) needs_content: bool,
+impl Capabilities {
+    /// With what another template can do about tools.
+    pub(super) fn with_tools(self, other: &Capabilities) -> Capabilities {
+        Capabilities {
+            tools: other.tools,
+            tool_calls: other.tool_calls,
+            parallel_tool_calls: other.parallel_tool_calls,
+            tool_results: other.tool_results,
+            ..self
+        }
+    }
 }
 
 impl Shape {
-    /// What is assumed while probing.
-    pub(super) const UNKNOWN: Shape = Shape { content: ContentForm::Both, needs_content: false };
+    /// What transformers assumes of every template.
+    pub(super) const STANDARD: Shape =
+        Shape { content: ContentForm::Both, absent: AbsentForm::Missing, arguments: ArgumentsForm::Object };
 }
 
-/// The form of messages that `template` takes.
-pub(super) fn shape(template: &ChatTemplate) -> Shape {
+/// The form of messages that `program` takes.
+pub(super) fn shape(program: &Program) -> Shape {
     let shown = |content| {
         let message = Message { content: Some(content), ..Message::text("user", "") };
-        let text = probe(template, Probe { messages: &[message], ..Probe::default() })?;
+        let text = probe(program, Shape::STANDARD, Probe { messages: &[message], ..Probe::default() })?;
         // A list that is printed rather than read shows its brackets.
         text.contains(PROBE).then(|| !text.contains("[{"))
     };
@@ -63,21 +70,33 @@ pub(super) fn shape(template: &ChatTemplate) -> Shape {
         (false, true) => ContentForm::Parts,
         (_, false) => ContentForm::Text,
     };
-    let without = [Message::text("user", "Hi"), Message { content: None, ..calling(1) }];
-    let needs_content = probe(template, Probe { messages: &without, ..Probe::default() }).is_none_or(|text| text.contains("None"));
-    Shape { content, needs_content }
+    let forms = [AbsentForm::Missing, AbsentForm::Null, AbsentForm::Empty]
+        .into_iter()
+        .flat_map(|absent| [ArgumentsForm::Object, ArgumentsForm::Text].map(|arguments| Shape { content, absent, arguments }));
+    let calls = [Message::text("user", "Hi"), Message { content: None, ..calling(1) }];
+    let mut rendered = forms.filter_map(|shape| {
+        let text = probe(program, shape, Probe { messages: &calls, ..Probe::default() })?;
+        (!text.contains("None")).then_some((shape, text.contains("argument0")))
+    });
+    // The first that shows the call, or else the first that passes.
+    let first = rendered.next();
+    match first {
+        Some((shape, false)) => rendered.find(|(_, shows)| *shows).map_or(shape, |(shape, _)| shape),
+        Some((shape, true)) => shape,
+        None => Shape { content, ..Shape::STANDARD },
+    }
 }
 
-/// What `template`, whose shape is known, can do.
-pub(super) fn capabilities(template: &ChatTemplate) -> Capabilities {
+/// What `program`, whose shape is known, can do.
+pub(super) fn capabilities(program: &Program) -> Capabilities {
     let user = || Message::text("user", "Hi");
     let shows = |messages: &[Message], tools: &[Json], wanted: &str| {
-        probe(template, Probe { messages, tools, ..Probe::default() }).is_some_and(|text| text.contains(wanted))
+        probe(program, program.shape(), Probe { messages, tools, ..Probe::default() }).is_some_and(|text| text.contains(wanted))
     };
     let switches = |name: &str, values: [Json; 2]| {
         let [a, b] = values.map(|value| {
             let variables = Map::from_iter([(name.to_owned(), value)]);
-            probe(template, Probe { messages: &[user()], variables, ..Probe::default() })
+            probe(program, program.shape(), Probe { messages: &[user()], variables, ..Probe::default() })
         });
         a.is_some() && b.is_some() && a != b
     };
@@ -95,7 +114,7 @@ pub(super) fn capabilities(template: &ChatTemplate) -> Capabilities {
             || shows(&[user(), reasoning(Message::text("assistant", "Yes.")), user()], &[], PROBE),
         thinking_switch: THINKING_SWITCHES.into_iter().find(|name| switches(name, [true.into(), false.into()])),
         reasoning_effort: switches("reasoning_effort", ["low".into(), "high".into()]),
-        content_parts: template.shape.content != ContentForm::Text,
+        content_parts: program.shape().content != ContentForm::Text,
     }
 }
 
@@ -107,7 +126,7 @@ struct Probe<'a> {
 }
 
 /// The text that comes out, if any.
-fn probe(template: &ChatTemplate, probe: Probe<'_>) -> Option<String> {
+fn probe(program: &Program, shape: Shape, probe: Probe<'_>) -> Option<String> {
     let input = RenderInput {
         messages: probe.messages,
         tools: probe.tools,
@@ -115,7 +134,7 @@ fn probe(template: &ChatTemplate, probe: Probe<'_>) -> Option<String> {
         now: LocalTime::from_unix(0, 0)?,
         variables: &probe.variables,
     };
-    template.probe(&input).ok()
+    program.probe(&input, shape).ok()
 }
 
 fn text_part(text: &str) -> Map<String, Json> {

@@ -50,7 +50,7 @@ fn namespace(state: &State<'_, '_>, first: Option<Value>, named: Kwargs) -> Resu
     for name in named.args() {
         pairs.push((Value::from(name), kept(state, &named.get::<Value>(name)?, DEPTH_MAX)?));
     }
-    minijinja::functions::namespace(Some(Value::from_iter(pairs).into()))
+    minijinja::functions::namespace(Some(Value::from_pairs(pairs).into()))
 }
 
 /// A value with nothing in it but data, `depth` levels at most.
@@ -79,7 +79,7 @@ fn kept(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Err
                 let key = key?;
                 pairs.push((key.clone(), kept(state, &value.get_item(&key)?, depth)?));
             }
-            Ok(Value::from_iter(pairs))
+            Ok(Value::from_pairs(pairs))
         }
         _ => Err(Error::new(
             ErrorKind::InvalidOperation,

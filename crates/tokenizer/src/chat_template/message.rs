@@ -3,7 +3,7 @@
 //! Templates are written for the JSON of the chat completions API, so [`Message`] reads that form. What differs between
 //! templates is settled here by what `capabilities` found out: parts of text become one text for a template that knows no
 //! parts, and the other way round. As in transformers, absent fields are absent rather than null, reasoning is given under
-//! both names that templates use, and arguments of calls are objects.
+//! both names that templates use, and arguments of calls are objects; a template that fails at these gets what it asks for.
 
 use super::Error;
 use serde::Deserialize;
@@ -64,12 +64,35 @@ pub struct FunctionCall {
     pub arguments: Json,
 }
 
-/// The form of content that a template takes.
+/// The form of messages that a template takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    pub(super) content: ContentForm,
+    pub(super) absent: AbsentForm,
+    pub(super) arguments: ArgumentsForm,
+}
+
+/// The form of content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ContentForm {
     Text,
     Parts,
     Both,
+}
+
+/// The form of content that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AbsentForm {
+    Missing,
+    Null,
+    Empty,
+}
+
+/// The form of the arguments of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ArgumentsForm {
+    Object,
+    Text,
 }
 
 impl Message {
@@ -86,26 +109,27 @@ impl Message {
         }
     }
 
-    /// The object that a template sees. `place` is the message's, for errors; `needs_content` asks for an empty text where
-    /// there is no content.
-    pub(super) fn to_json(&self, place: usize, form: ContentForm, needs_content: bool) -> Result<Json, Error> {
+    /// The object that a template of the given shape sees. `place` is the message's, for errors.
+    pub(super) fn to_json(&self, place: usize, shape: Shape) -> Result<Json, Error> {
         let mut fields = Map::new();
         fields.insert("role".to_owned(), self.role.clone().into());
-        match &self.content {
-            Some(content) => {
-                fields.insert("content".to_owned(), content.to_json(place, form)?);
-            }
-            None if needs_content => {
-                fields.insert("content".to_owned(), "".into());
-            }
-            None => {}
+        let content = match (&self.content, shape.absent) {
+            // A template that tells calls by null must not be misled by an empty text.
+            (Some(Content::Text(text)), AbsentForm::Null) if text.is_empty() && self.tool_calls.is_some() => Some(Json::Null),
+            (Some(content), _) => Some(content.to_json(place, shape.content)?),
+            (None, AbsentForm::Missing) => None,
+            (None, AbsentForm::Null) => Some(Json::Null),
+            (None, AbsentForm::Empty) => Some("".into()),
+        };
+        if let Some(content) = content {
+            fields.insert("content".to_owned(), content);
         }
         if let Some(reasoning) = &self.reasoning_content {
             fields.insert("reasoning_content".to_owned(), reasoning.clone().into());
             fields.insert("thinking".to_owned(), reasoning.clone().into());
         }
         if let Some(calls) = &self.tool_calls {
-            fields.insert("tool_calls".to_owned(), calls.iter().map(ToolCall::to_json).collect());
+            fields.insert("tool_calls".to_owned(), calls.iter().map(|call| call.to_json(shape.arguments)).collect());
         }
         for (key, value) in [("tool_call_id", &self.tool_call_id), ("name", &self.name)] {
             if let Some(value) = value {
@@ -142,16 +166,19 @@ impl Content {
 }
 
 impl ToolCall {
-    fn to_json(&self) -> Json {
+    fn to_json(&self, form: ArgumentsForm) -> Json {
         let mut fields = Map::new();
         if let Some(id) = &self.id {
             fields.insert("id".to_owned(), id.clone().into());
         }
         fields.insert("type".to_owned(), "function".into());
-        let arguments = match &self.function.arguments {
+        let arguments = match (&self.function.arguments, form) {
             // Text that is no object stays text; most templates print it as it is.
-            Json::String(text) => serde_json::from_str::<Map<_, _>>(text).map_or_else(|_| text.clone().into(), Json::from),
-            other => other.clone(),
+            (Json::String(text), ArgumentsForm::Object) => {
+                serde_json::from_str::<Map<_, _>>(text).map_or_else(|_| text.clone().into(), Json::from)
+            }
+            (Json::Object(fields), ArgumentsForm::Text) => Json::Object(fields.clone()).to_string().into(),
+            (other, _) => other.clone(),
         };
         let mut function = Map::new();
         function.insert("name".to_owned(), self.function.name.clone().into());

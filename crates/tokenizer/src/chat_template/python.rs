@@ -148,7 +148,7 @@ mod tests {
             Value::from_object(Tuple::from([Value::from(1)])),
         ]);
         assert_eq!(text(&list), r#"[True, None, 2.0, "a'b", '\'"\n\x01\u2028é', (1,)]"#);
-        assert_eq!(text(&Value::from_iter([("k", 1)])), "{'k': 1}");
+        assert_eq!(text(&Value::from_pairs([("k", 1)])), "{'k': 1}");
         assert_eq!(text(&Value::from("plain")), "plain");
         assert_eq!(text(&Value::UNDEFINED), "");
     }

@@ -5,7 +5,7 @@
 
 use super::marks::{self, Marked};
 use super::python;
-use minijinja::value::{Kwargs, Value, ValueKind, from_args};
+use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::ops::Range;
 
@@ -15,7 +15,9 @@ pub(super) fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter("lower", |value: &Value| Marked::read(&text_of(value)).map(str::to_lowercase));
     environment.add_filter("upper", |value: &Value| Marked::read(&text_of(value)).map(str::to_uppercase));
     environment.add_filter("capitalize", |value: &Value| capitalize(&text_of(value)));
-    environment.add_filter("title", |value: &Value| title(&text_of(value)));
+    environment.add_filter("title", |value: &Value| {
+        title(&text_of(value), |before| before.is_none_or(|c| c.is_whitespace() || "-({[<".contains(c)))
+    });
     environment.add_filter("string", |value: &Value| python::text(value));
     environment.add_filter("length", length);
     environment.add_filter("count", length);
@@ -37,7 +39,7 @@ pub(super) fn method(state: &State<'_, '_>, text: &str, name: &str, args: &[Valu
         "lower" | "casefold" => no_args().map(|()| Marked::read(text).map(str::to_lowercase).into()),
         "upper" => no_args().map(|()| Marked::read(text).map(str::to_uppercase).into()),
         "capitalize" => no_args().map(|()| capitalize(text).into()),
-        "title" => no_args().map(|()| title(text).into()),
+        "title" => no_args().map(|()| title(text, |before| !before.is_some_and(char::is_alphabetic)).into()),
         "split" => split(text, args, Side::Left),
         "rsplit" => split(text, args, Side::Right),
         "splitlines" => split_lines(text, args),
@@ -136,17 +138,18 @@ fn capitalize(text: &str) -> String {
     })
 }
 
-fn title(text: &str) -> String {
-    let mut after_letter = false;
+/// Capitals where a word begins, which `begins` tells by the character before; small letters elsewhere.
+fn title(text: &str, begins: impl Fn(Option<char>) -> bool) -> String {
+    let mut before = None;
     Marked::read(text).map(|stretch| {
         let mut out = String::with_capacity(stretch.len());
         for c in stretch.chars() {
-            if after_letter {
-                out.extend(c.to_lowercase());
-            } else {
+            if begins(before) {
                 out.extend(c.to_uppercase());
+            } else {
+                out.extend(c.to_lowercase());
             }
-            after_letter = c.is_alphabetic();
+            before = Some(c);
         }
         out
     })
@@ -247,8 +250,8 @@ fn partition(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
         Side::Left => text.text().find(&separator).map_or((length, length), |start| (start, start + separator.len())),
         Side::Right => text.text().rfind(&separator).map_or((0, 0), |start| (start, start + separator.len())),
     };
-    let pieces = [0..cut.0, cut.0..cut.1, cut.1..length];
-    Ok(pieces.into_iter().map(|piece| Value::from(text.slice(piece))).collect())
+    let pieces = [0..cut.0, cut.0..cut.1, cut.1..length].map(|piece| Value::from(text.slice(piece)));
+    Ok(Value::from_object(Tuple::from(pieces)))
 }
 
 fn remove(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
