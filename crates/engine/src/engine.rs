@@ -31,7 +31,7 @@ pub struct Engine {
     graph: Graph,
     pub(crate) limits: Limits,
     pub(crate) scheduler: Scheduler,
-    pub(crate) plans: Plans,
+    plans: Plans,
     pub(crate) batch: Batch,
     pub(crate) output: OutputReader,
     clock: Clock,
@@ -42,9 +42,9 @@ pub struct Engine {
 
 /// A step that was submitted and not yet read: all that passes from one half of a step to the other.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) plan: PlanId,
-    pub(crate) ticket: Ticket,
+struct InFlight {
+    plan: PlanId,
+    ticket: Ticket,
     chunks: Vec<Chunk>,
 }
 

@@ -109,16 +109,8 @@ pub fn find(id: &str) -> Option<&'static Entry> {
 }
 
 /// Every model of the catalog, the small ones first.
-pub static ENTRIES: [Entry; 8] = [
-    SMOLLM2_135M,
-    GEMMA3_270M,
-    QWEN25_CODER_500M,
-    QWEN3_600M,
-    QWEN35_2B,
-    QWEN3_8B,
-    GPT_OSS_20B,
-    QWEN35_35B_A3B,
-];
+pub static ENTRIES: [Entry; 8] =
+    [SMOLLM2_135M, GEMMA3_270M, QWEN25_CODER_500M, QWEN3_600M, QWEN35_2B, QWEN3_8B, GPT_OSS_20B, QWEN35_35B_A3B];
 
 const SMOLLM2_135M: Entry = Entry {
     id: ModelId::fixed("smollm2-135m-instruct-q4_1"),

@@ -139,7 +139,10 @@ impl Download<'_> {
             Part::Rest { .. } if partial.is_part_of(answer.tag.as_deref()) => {}
             Part::Rest { .. } => return self.start_over(partial, "it changes while it is fetched"),
             Part::PastEnd if partial.n_bytes() == 0 => {
-                return Err(Error::BadAnswer { host: answer.host, what: "no such part, though none was asked for".into() });
+                return Err(Error::BadAnswer {
+                    host: answer.host,
+                    what: "no such part, though none was asked for".into(),
+                });
             }
             Part::PastEnd => return self.start_over(partial, "it is shorter than what came of it before"),
         }
@@ -174,7 +177,11 @@ fn receive(mut answer: Answer, url: &str, partial: &mut Partial, watch: &mut Wat
             0 => return Err(Error::Cut { host: answer.host, reason: format!("{missing} bytes are missing") }),
             n if n > missing => {
                 partial.restart()?;
-                return Err(Error::WrongLength { source_name: url.to_owned(), expected: total, got: total + (n - missing) });
+                return Err(Error::WrongLength {
+                    source_name: url.to_owned(),
+                    expected: total,
+                    got: total + (n - missing),
+                });
             }
             _ => partial.append(&chunk[..n])?,
         }

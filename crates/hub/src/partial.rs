@@ -112,7 +112,7 @@ impl Partial {
         if self.n_bytes == 0 || tag.is_some() {
             self.pin.tag = tag;
         }
-        write_record(&pin_path(&self.path), &self.pin)
+        write_record(&pin_path(&self.path), &self.pin).map_err(|error| self.refused(error))
     }
 
     /// Appends; what was counted and summed is exactly what the system took.

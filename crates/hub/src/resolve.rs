@@ -78,10 +78,8 @@ fn nearest(id: &str) -> Vec<&'static str> {
         let is_piece = id.len() >= 3 && other.contains(id);
         (is_piece || edits <= 2 + other.len() / 5).then_some((!is_piece, edits))
     };
-    let mut found: Vec<_> = catalog::ENTRIES
-        .iter()
-        .filter_map(|entry| Some((close(entry.id.as_str())?, entry.id.as_str())))
-        .collect();
+    let mut found: Vec<_> =
+        catalog::ENTRIES.iter().filter_map(|entry| Some((close(entry.id.as_str())?, entry.id.as_str()))).collect();
     found.sort();
     found.into_iter().map(|(_, id)| id).take(SUGGESTIONS_MAX).collect()
 }

@@ -4,7 +4,7 @@
 //! published number of parameters, stops the build with a sentence that names the model, the rule and the numbers.
 
 use crate::declaration::{Declaration, Fault};
-use crate::hparams::{Number, Rule};
+use crate::rules::{Number, Rule};
 
 /// Stops the build unless `declared` is sound and has `n_parameters` of them.
 ///

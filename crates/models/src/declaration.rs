@@ -9,7 +9,8 @@ use zinc_graph::shape::ShapeError;
 use zinc_graph::{Blueprint, Section};
 
 use crate::Error;
-use crate::hparams::{Broken, LAYERS_MAX};
+use crate::hparams::LAYERS_MAX;
+use crate::rules::Broken;
 
 /// Most kinds of block in one model.
 pub const BLOCKS_MAX: usize = 6;

@@ -5,7 +5,7 @@
 use zinc_gguf::DType;
 use zinc_graph::graph::GraphError;
 
-use crate::hparams::Broken;
+use crate::rules::Broken;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,9 @@ use crate::blocks::attention::{SelfAttention, self_attention};
 use crate::blocks::ffn::ffn;
 use crate::blocks::{embedding, head, inverse_sqrt, norm, sqrt_f32};
 use crate::declaration::{Declaration, Fault};
-use crate::hparams::{Broken, CONTEXT_MAX, FF_MAX, Hparams, Keys, LayerSet};
+use crate::hparams::{CONTEXT_MAX, FF_MAX, Hparams, LayerSet};
+use crate::keys::Keys;
+use crate::rules::Broken;
 
 /// The value of `general.architecture`.
 pub const NAME: &str = "gemma3";

@@ -18,10 +18,9 @@ use crate::blocks::ffn::ffn;
 use crate::blocks::per_layer::{per_layer_columns, per_layer_input};
 use crate::blocks::{head, head_norm, inverse_sqrt, linear, norm, sqrt_f32};
 use crate::declaration::{BlockIdx, Declaration, Fault};
-use crate::hparams::{
-    Broken, CONTEXT_MAX, EMBD_MAX, FF_MAX, HEAD_DIM_MAX, HEADS_MAX, Hparams, Keys, LAYERS_MAX, LayerSet, Number, Rule,
-    Rules,
-};
+use crate::hparams::{CONTEXT_MAX, EMBD_MAX, FF_MAX, HEAD_DIM_MAX, HEADS_MAX, Hparams, LAYERS_MAX, LayerSet};
+use crate::keys::Keys;
+use crate::rules::{Broken, Number, Rule, Rules};
 
 /// The value of `general.architecture`.
 pub const NAME: &str = "gemma4";

@@ -10,8 +10,10 @@ pub mod check;
 pub mod declaration;
 mod error;
 pub mod hparams;
+mod keys;
 mod model;
 pub mod published;
+pub mod rules;
 mod weights;
 
 pub mod gemma3;

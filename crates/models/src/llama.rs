@@ -15,7 +15,9 @@ use crate::blocks::attention::{SelfAttention, self_attention};
 use crate::blocks::ffn::ffn;
 use crate::blocks::{embedding, head, inverse_sqrt, norm};
 use crate::declaration::{Declaration, Fault};
-use crate::hparams::{Broken, FF_MAX, Hparams, Keys};
+use crate::hparams::{FF_MAX, Hparams};
+use crate::keys::Keys;
+use crate::rules::Broken;
 
 /// The value of `general.architecture`.
 pub const NAME: &str = "llama";

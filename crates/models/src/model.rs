@@ -6,7 +6,7 @@ use zinc_graph::backend::WeightData;
 use zinc_graph::graph::GraphError;
 use zinc_graph::section::ValueId;
 
-use crate::hparams::Keys;
+use crate::keys::Keys;
 use crate::{ARCHITECTURES, Architecture, Error, weights};
 
 /// A model, ready for a backend.

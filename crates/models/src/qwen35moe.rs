@@ -10,7 +10,9 @@ use crate::blocks::experts::Experts;
 use crate::blocks::hybrid::{FeedForward, Hybrid, is_of_skipped_layer};
 use crate::blocks::{embedding, head};
 use crate::declaration::{Declaration, Fault};
-use crate::hparams::{Broken, FF_MAX, Keys};
+use crate::hparams::FF_MAX;
+use crate::keys::Keys;
+use crate::rules::Broken;
 
 /// The value of `general.architecture`.
 pub const NAME: &str = "qwen35moe";

@@ -10,7 +10,9 @@ use crate::blocks::attention::{SelfAttention, self_attention};
 use crate::blocks::experts::{ExpertForm, Experts, experts};
 use crate::blocks::{embedding, head, inverse_sqrt, norm};
 use crate::declaration::{Declaration, Fault};
-use crate::hparams::{Broken, Hparams, Keys};
+use crate::hparams::Hparams;
+use crate::keys::Keys;
+use crate::rules::Broken;
 
 /// The value of `general.architecture`.
 pub const NAME: &str = "qwen3moe";

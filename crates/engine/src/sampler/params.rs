@@ -3,6 +3,12 @@
 /// Most entries of a logit bias.
 pub const LOGIT_BIAS_MAX: usize = 4096;
 
+// Far beyond any use, and small enough that no adjustment turns a finite logit into an infinite
+// one: such a logit is always the model's.
+const REPETITION_MIN: f32 = 0.01;
+const PENALTY_MAX: f32 = 1e3;
+const BIAS_MAX: f32 = 1e6;
+
 /// How tokens are chosen. See the module for the order in which the parts apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
@@ -45,13 +51,20 @@ impl Sampling {
 
     /// Every parameter is in its range.
     pub(super) fn check(&self, n_vocab: u32) -> Result<(), SamplingError> {
+        let shift = |value: f32| value.abs() <= PENALTY_MAX;
+        let repetition = REPETITION_MIN..=1.0 / REPETITION_MIN;
         let ranges = [
             ("temperature", self.temperature, self.temperature >= 0.0, "finite and at least 0"),
             ("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0 and at most 1"),
             ("min_p", self.min_p, (0.0..=1.0).contains(&self.min_p), "at least 0 and at most 1"),
-            ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0.0, "finite and above 0"),
-            ("presence_penalty", self.presence_penalty, true, "finite"),
-            ("frequency_penalty", self.frequency_penalty, true, "finite"),
+            (
+                "repetition_penalty",
+                self.repetition_penalty,
+                repetition.contains(&self.repetition_penalty),
+                "0.01 to 100",
+            ),
+            ("presence_penalty", self.presence_penalty, shift(self.presence_penalty), "-1000 to 1000"),
+            ("frequency_penalty", self.frequency_penalty, shift(self.frequency_penalty), "-1000 to 1000"),
         ];
         for (name, value, in_range, rule) in ranges {
             if !in_range || !value.is_finite() {
@@ -65,8 +78,12 @@ impl Sampling {
             if id >= n_vocab {
                 return Err(SamplingError::BiasId { id, n_vocab });
             }
-            if bias.is_nan() || bias == f32::INFINITY {
-                return Err(SamplingError::Range { name: "logit_bias", value: bias, rule: "finite or -inf" });
+            if bias.abs() > BIAS_MAX && bias != f32::NEG_INFINITY || bias.is_nan() {
+                return Err(SamplingError::Range {
+                    name: "logit_bias",
+                    value: bias,
+                    rule: "-1000000 to 1000000, or -inf",
+                });
             }
         }
         Ok(())
@@ -126,9 +143,12 @@ mod tests {
         assert_eq!(check(|s| s.top_p = 0.0), message("top_p", "0", "above 0 and at most 1"));
         assert_eq!(check(|s| s.top_p = 1.5), message("top_p", "1.5", "above 0 and at most 1"));
         assert_eq!(check(|s| s.min_p = -1.0), message("min_p", "-1", "at least 0 and at most 1"));
-        assert_eq!(check(|s| s.repetition_penalty = 0.0), message("repetition_penalty", "0", "finite and above 0"));
-        assert_eq!(check(|s| s.presence_penalty = f32::NAN), message("presence_penalty", "NaN", "finite"));
-        assert_eq!(check(|s| s.logit_bias = vec![(3, f32::INFINITY)]), message("logit_bias", "inf", "finite or -inf"));
+        assert_eq!(check(|s| s.repetition_penalty = 0.0), message("repetition_penalty", "0", "0.01 to 100"));
+        assert_eq!(check(|s| s.presence_penalty = f32::NAN), message("presence_penalty", "NaN", "-1000 to 1000"));
+        assert_eq!(
+            check(|s| s.logit_bias = vec![(3, f32::INFINITY)]),
+            message("logit_bias", "inf", "-1000000 to 1000000, or -inf")
+        );
         assert_eq!(
             check(|s| s.logit_bias = vec![(100, 1.0)]),
             Some("`logit_bias` names token 100, the vocabulary has 100".into())
@@ -141,6 +161,8 @@ mod tests {
         assert_eq!(check(|s| s.top_p = 1.0), None);
         assert_eq!(check(|s| s.top_k = u32::MAX), None);
         assert_eq!(check(|s| s.min_p = 1.0), None);
+        assert_eq!(check(|s| s.repetition_penalty = 100.0), None);
+        assert_eq!(check(|s| s.frequency_penalty = -1000.0), None);
         assert_eq!(check(|s| s.logit_bias = vec![(99, f32::NEG_INFINITY)]), None);
     }
 }

@@ -220,10 +220,17 @@ impl Answers {
 /// Steps until the engine is idle.
 pub(crate) fn drain(engine: &mut Engine) -> Answers {
     let mut answers = Answers::default();
-    while !engine.is_idle() {
-        answers.add(engine.step().unwrap());
-    }
+    drain_into(engine, &mut answers);
     answers
+}
+
+/// Steps until the engine is idle; every step has to bring something.
+pub(crate) fn drain_into(engine: &mut Engine, answers: &mut Answers) {
+    while !engine.is_idle() {
+        let events = engine.step().unwrap();
+        assert!(!events.is_empty(), "requests wait and nothing runs: {:?}", engine.load());
+        answers.add(events);
+    }
 }
 
 /// The answer of a request that has a fresh engine to itself.

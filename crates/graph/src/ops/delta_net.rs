@@ -274,7 +274,7 @@ fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
 /// keys of length 1 and decays below 1.
 fn case(case: CaseBuilder, op: DeltaNet) -> Case {
     let negative_a = |name: &str, data: &mut [f32]| {
-        if name == "ssm_a" {
+        if name.ends_with("ssm_a") {
             data.iter_mut().for_each(|a| *a = -a.abs() * 8.0);
         }
     };

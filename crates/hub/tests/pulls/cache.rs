@@ -65,8 +65,13 @@ impl Cache {
     }
 
     pub(crate) fn at(folder: tempfile::TempDir, server: &Server, content: &[u8]) -> Cache {
-        let settings =
-            Settings { hub_url: server.url(), token: None, proxy: None, python: "no-such-python".into(), limits: LIMITS };
+        let settings = Settings {
+            hub_url: server.url(),
+            token: None,
+            proxy: None,
+            python: "no-such-python".into(),
+            limits: LIMITS,
+        };
         let folders = Folders::at(folder.path());
         Cache { folder, folders, content: content.to_vec(), entry: entry(content), settings }
     }
@@ -76,7 +81,11 @@ impl Cache {
         self.pull_watched(&AtomicBool::new(false), &mut |_| {})
     }
 
-    pub(crate) fn pull_watched(&self, cancel: &AtomicBool, on_event: &mut dyn FnMut(Event<'_>)) -> Result<Installed, Error> {
+    pub(crate) fn pull_watched(
+        &self,
+        cancel: &AtomicBool,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Installed, Error> {
         let result = zinc_hub::pull(&self.entry, &self.folders, &self.settings, cancel, on_event);
         match &result {
             Ok(installed) => {

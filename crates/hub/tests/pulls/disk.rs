@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 use crate::cache::{Cache, content};
-use crate::python::fake_python;
+use crate::python::processes;
 use crate::server::{Reply, Server};
 use zinc_hub::Error;
 
@@ -16,13 +17,11 @@ struct Disk(tempfile::TempDir);
 
 impl Disk {
     fn mount() -> Option<Disk> {
-        // Whoever starts a process sees to it that this program is written first; it says why.
-        fake_python();
         let disk = Disk(tempfile::tempdir().unwrap());
         match run("mount", &["-t", "tmpfs", "-o", "size=1m", "tmpfs"], disk.path()) {
             true => Some(disk),
             false => {
-                println!("skipped: mounting a disk is not permitted here");
+                eprintln!("skipped: mounting a disk is not permitted here");
                 None
             }
         }
@@ -35,7 +34,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        run("umount", &[], self.path());
+        run("umount", &["-l"], self.path());
     }
 }
 
@@ -46,26 +45,33 @@ fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
 
 #[test]
 fn a_disk_that_fills_up_during_a_download_keeps_the_part() {
+    let _alone = processes();
     let Some(disk) = Disk::mount() else { return };
     let bytes = content(1, SIZE);
     let served = bytes.clone();
     let ballast = disk.path().join("ballast");
     let heavy = ballast.clone();
+    let (filled, full) = mpsc::channel();
     let server = Server::start(move |index, request| {
         let reply = Reply::file(&served, request).header("ETag", "\"v1\"");
-        let heavy = heavy.clone();
+        let (heavy, filled) = (heavy.clone(), filled.clone());
         match index {
             // There was room when the download began.
-            0 => reply.call_at(SIZE / 2, move || fill(&heavy)),
+            0 => reply.call_at(SIZE / 2, move || {
+                fill(&heavy);
+                filled.send(()).unwrap();
+            }),
             _ => reply,
         }
     });
     let cache = Cache::at(tempfile::tempdir_in(disk.path()).unwrap(), &server, &bytes);
-    let Err(full @ Error::DiskFull { done, .. }) = cache.pull() else { panic!("there was room") };
+    let Err(refused @ Error::DiskFull { done, .. }) = cache.pull() else { panic!("there was room") };
+    full.recv().unwrap();
     assert!(done < SIZE as u64 && cache.partial_bytes() == Some(done));
-    assert!(full.to_string().starts_with("the disk is full: "), "{full}");
+    assert!(refused.to_string().starts_with("the disk is full: "), "{refused}");
     // Nothing more is tried while it is full.
-    assert!(matches!(cache.pull(), Err(Error::NoSpace { .. })));
+    let refused = cache.pull();
+    assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     assert_eq!(server.requests().len(), 1);
 
     fs::remove_file(&ballast).unwrap();
@@ -75,11 +81,12 @@ fn a_disk_that_fills_up_during_a_download_keeps_the_part() {
 
 /// Takes what is left.
 fn fill(path: &Path) {
-    fs::write(path, vec![0; 1 << 20]).expect_err("the disk is small");
+    fs::write(path, vec![0; 2 << 20]).expect_err("the disk is small");
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_named_and_still_serves() {
+    let _alone = processes();
     let Some(disk) = Disk::mount() else { return };
     let bytes = content(2, SIZE);
     let server = Server::of_file(&bytes);

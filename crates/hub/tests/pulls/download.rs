@@ -73,13 +73,14 @@ fn a_cut_anywhere_costs_no_byte_twice() {
 fn one_pull_outlasts_a_server_that_keeps_cutting() {
     let bytes = content(3, SIZE);
     let served = bytes.clone();
-    let server = Server::start(move |_, request| {
-        Reply::file(&served, request).header("ETag", "\"v1\"").cut_at(SIZE / 10)
-    });
+    let server =
+        Server::start(move |_, request| Reply::file(&served, request).header("ETag", "\"v1\"").cut_at(SIZE / 10));
     let mut cache = Cache::new(&server, &bytes);
     cache.settings.limits.attempts_max = 11;
     let mut retries = 0;
-    let count = &mut |event: Event<'_>| retries += u32::from(matches!(event, Event::Retrying { reason: Error::Cut { .. }, .. }));
+    let count = &mut |event: Event<'_>| {
+        retries += u32::from(matches!(event, Event::Retrying { reason: Error::Cut { .. }, .. }))
+    };
     cache.pull_watched(&AtomicBool::new(false), count).unwrap();
     assert_eq!((server.body_bytes(), server.requests().len(), retries), (SIZE as u64, 11, 10));
 }
@@ -351,7 +352,7 @@ fn a_part_that_was_not_asked_for_is_refused() {
         let served = bytes.clone();
         let server = Server::start(move |index, request| {
             let first = Reply::file(&served, request).header("ETag", "\"v1\"").cut_at(SIZE / 2);
-            if index == 0 { first } else { first.as_part("\"v1\"", range) }
+            if index == 0 { first } else { first.part_of("\"v1\"", range) }
         });
         let mut cache = Cache::new(&server, &bytes);
         cache.settings.limits.attempts_max = 2;

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use zinc_hub::catalog::Package;
 
@@ -31,8 +31,15 @@ case $name in
 esac
 "#;
 
-/// The program. Written before the first test starts any process: a file that another thread's new process still holds
-/// open for writing could not be run.
+/// Taken by each test that starts processes. Until it runs its own program, a new process holds whatever files the
+/// other threads have open: programs just written could not be run, disks not unmounted, space not freed.
+pub(crate) fn processes() -> MutexGuard<'static, ()> {
+    static PROCESSES: Mutex<()> = Mutex::new(());
+    // A test that failed says nothing about the next one.
+    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program.
 pub(crate) fn fake_python() -> &'static Path {
     static PYTHON: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PYTHON.get_or_init(|| {

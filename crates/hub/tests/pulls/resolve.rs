@@ -42,7 +42,10 @@ fn ids_are_found_suggested_or_refused() {
         assert!(matches!(found, Resolved::Missing(missing) if missing.id == entry.id));
     }
     let unknown = model_id(&folders, "Qwen35-2B-Q4K").unwrap_err();
-    assert_eq!(unknown.to_string().split(" or ").next().unwrap(), "there is no model \"qwen35-2b-q4k\" in the catalog; did you mean qwen35-2b-q4k-m");
+    assert_eq!(
+        unknown.to_string().split(" or ").next().unwrap(),
+        "there is no model \"qwen35-2b-q4k\" in the catalog; did you mean qwen35-2b-q4k-m"
+    );
     assert!(matches!(unknown, Error::UnknownModel { .. }));
     let unlike = model_id(&folders, "mistral-large").unwrap_err();
     assert_eq!(unlike.to_string(), "there is no model \"mistral-large\" in the catalog");
@@ -74,7 +77,9 @@ fn a_model_counts_as_installed_when_its_file_fits_the_catalog_and_the_manifest()
         source: "a test".into(),
         installed_at_unix: 0,
     };
-    let write = |manifest: &Manifest| fs::write(file.with_file_name("manifest.json"), serde_json::to_vec(manifest).unwrap()).unwrap();
+    let write = |manifest: &Manifest| {
+        fs::write(file.with_file_name("manifest.json"), serde_json::to_vec(manifest).unwrap()).unwrap()
+    };
     write(&manifest);
     assert!(is_installed());
     write(&Manifest { sha256: None, ..manifest.clone() });

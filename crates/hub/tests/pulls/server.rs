@@ -23,7 +23,8 @@ impl Request {
 
     /// The offset that a `Range` asks for, 0 without one.
     pub(crate) fn offset(&self) -> usize {
-        let range = self.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+        let range =
+            self.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
         range.unwrap_or(0)
     }
 }
@@ -101,7 +102,7 @@ impl Reply {
     }
 
     /// Calls itself a part of a version, whatever the body is.
-    pub(crate) fn as_part(self, tag: &str, range: &str) -> Reply {
+    pub(crate) fn part_of(self, tag: &str, range: &str) -> Reply {
         let length = format!("Content-Length: {}", self.body.len());
         Reply { status: 206, headers: vec![length], ..self }.header("ETag", tag).header("Content-Range", range)
     }

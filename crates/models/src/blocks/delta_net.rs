@@ -9,7 +9,9 @@ use zinc_graph::section::ValueId;
 
 use super::{head_norm, inverse_sqrt, linear};
 use crate::Error;
-use crate::hparams::{HEADS_MAX, Keys, Rules};
+use crate::hparams::HEADS_MAX;
+use crate::keys::Keys;
+use crate::rules::Rules;
 
 /// Added to the sum of squares of a key or query. The original has a constant here, not the norms' eps.
 const L2_EPS: f32 = 1e-6;

@@ -6,7 +6,9 @@ use zinc_graph::section::ValueId;
 
 use super::{linear, linear_bias};
 use crate::Error;
-use crate::hparams::{FF_MAX, Keys, Rules};
+use crate::hparams::FF_MAX;
+use crate::keys::Keys;
+use crate::rules::Rules;
 
 /// The experts of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]

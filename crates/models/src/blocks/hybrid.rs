@@ -14,7 +14,9 @@ use super::experts::{ExpertForm, Experts, experts, shared_expert};
 use super::ffn::ffn;
 use super::{head_norm, inverse_sqrt, linear, norm};
 use crate::Error;
-use crate::hparams::{Hparams, Keys, LAYERS_MAX, LayerSet, Rules};
+use crate::hparams::{Hparams, LAYERS_MAX, LayerSet};
+use crate::keys::Keys;
+use crate::rules::Rules;
 
 /// One layer in this many attends, where the file does not say.
 const INTERVAL: u32 = 4;
