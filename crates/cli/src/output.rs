@@ -48,7 +48,13 @@ fn scaled(n: u64, units: &[&str], gap: &str) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    let digits = if unit == 0 || value >= 99.95 { 0 } else if value >= 9.995 { 1 } else { 2 };
+    let digits = if unit == 0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.digits$}{gap}{}", units[unit])
 }
 
@@ -58,7 +64,14 @@ mod tests {
 
     #[test]
     fn sizes_have_three_digits() {
-        let cases = [(0, "0 B"), (999, "999 B"), (1_000, "1.00 kB"), (98_300_000, "98.3 MB"), (999_999_999, "1.00 GB"), (22_241_950_336, "22.2 GB")];
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.00 kB"),
+            (98_300_000, "98.3 MB"),
+            (999_999_999, "1.00 GB"),
+            (22_241_950_336, "22.2 GB"),
+        ];
         for (n, text) in cases {
             assert_eq!(bytes(n), text);
         }

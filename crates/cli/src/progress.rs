@@ -13,7 +13,11 @@ impl Bar {
 
     /// A bar of `total` bytes.
     pub(crate) fn bytes(what: &'static str, total: u64) -> Bar {
-        Bar::styled(what, total, "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left")
+        Bar::styled(
+            what,
+            total,
+            "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left",
+        )
     }
 
     fn styled(what: &'static str, total: u64, template: &str) -> Bar {

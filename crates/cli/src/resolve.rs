@@ -24,7 +24,11 @@ pub(crate) fn model(args: &ModelArgs, interrupt: &Interrupt) -> Result<(PathBuf,
         Resolved::Missing(entry) => {
             if args.model_id.is_none() {
                 let licence = entry.licence;
-                note(&format!("No model was named: this fetches {} ({}, {licence}) once.", entry.name, bytes(entry.size_bytes)));
+                note(&format!(
+                    "No model was named: this fetches {} ({}, {licence}) once.",
+                    entry.name,
+                    bytes(entry.size_bytes)
+                ));
                 note("Another one: --model-id ID (see `zinc model list`) or -m FILE.");
             }
             Ok((fetch(entry, &folders, interrupt)?, Some(entry)))
@@ -99,16 +103,22 @@ fn settings() -> Settings {
 /// An error of the hub crate as a failure of its kind.
 pub(crate) fn failure(error: &Error) -> Failure {
     let kind = match error {
-        Error::BadId { .. } | Error::UnknownModel { .. } | Error::NoSuchFile { .. } | Error::NoHome => Kind::ModelNotFound,
+        Error::BadId { .. } | Error::UnknownModel { .. } | Error::NoSuchFile { .. } | Error::NoHome => {
+            Kind::ModelNotFound
+        }
         Error::IsFolder { .. } | Error::NotAFile { .. } | Error::EmptyFile { .. } => Kind::ModelUnusable,
         Error::Cancelled => Kind::Interrupted,
         _ => Kind::Download,
     };
     let failure = Failure::new(kind, error);
     match error {
-        Error::BadId { .. } | Error::UnknownModel { .. } => failure.remedy("`zinc model list` shows the catalog; -m FILE takes any GGUF file"),
+        Error::BadId { .. } | Error::UnknownModel { .. } => {
+            failure.remedy("`zinc model list` shows the catalog; -m FILE takes any GGUF file")
+        }
         Error::NoSuchFile { .. } => failure.remedy("check the path, or use --model-id with an id of `zinc model list`"),
-        Error::EmptyFile { .. } | Error::IsFolder { .. } | Error::NotAFile { .. } => failure.remedy("-m takes a GGUF file"),
+        Error::EmptyFile { .. } | Error::IsFolder { .. } | Error::NotAFile { .. } => {
+            failure.remedy("-m takes a GGUF file")
+        }
         Error::Cancelled => failure.remedy("what was fetched is kept; the next pull goes on from there"),
         _ => failure,
     }

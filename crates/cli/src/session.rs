@@ -107,7 +107,8 @@ impl ModelFile {
 /// One line on what was loaded.
 pub(crate) fn loaded(file: &Path, engine: &Engine, started: Instant) -> String {
     let model = engine.model();
-    let name = model.name.clone().unwrap_or_else(|| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    let name =
+        model.name.clone().unwrap_or_else(|| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
     let limits = engine.limits();
     let state = limits.kv_bytes + limits.recurrent_bytes;
     format!(
@@ -124,7 +125,11 @@ pub(crate) fn loaded(file: &Path, engine: &Engine, started: Instant) -> String {
 pub(crate) fn engine_error(error: zinc_engine::Error) -> Failure {
     use zinc_engine::Error;
     let kind = match error {
-        Error::Config(_) | Error::PromptEmpty | Error::PromptTooLong { .. } | Error::Sampling(_) | Error::TokenOutOfRange { .. } => Kind::Usage,
+        Error::Config(_)
+        | Error::PromptEmpty
+        | Error::PromptTooLong { .. }
+        | Error::Sampling(_)
+        | Error::TokenOutOfRange { .. } => Kind::Usage,
         _ => Kind::Failed,
     };
     let remedy = match error {

@@ -143,9 +143,11 @@ pub(crate) fn summary(done: &Done) -> String {
     let prompt = format!("prompt {} tokens, {}", usage.prompt_tokens, rate(usage.prompt_tokens, timings.prefill));
     // The first token comes out of the prompt's last step; the others take a step each.
     let steps = usage.generated_tokens.saturating_sub(1);
-    let each = if steps == 0 { String::new() } else { format!(", {:.2} ms/token", ms(timings.decode) / f64::from(steps)) };
+    let each =
+        if steps == 0 { String::new() } else { format!(", {:.2} ms/token", ms(timings.decode) / f64::from(steps)) };
     let answer = format!("generated {} tokens, {}{each}", usage.generated_tokens, rate(steps, timings.decode));
-    let first = timings.time_to_first_token.map_or(String::new(), |t| format!(" | first token {:.2} s", t.as_secs_f64()));
+    let first =
+        timings.time_to_first_token.map_or(String::new(), |t| format!(" | first token {:.2} s", t.as_secs_f64()));
     format!("{prompt} | {answer}{first}")
 }
 
@@ -170,7 +172,9 @@ pub(crate) fn sampling(args: &SamplingArgs, default: Sampling) -> Result<Samplin
     let mut bias = default.logit_bias.clone();
     for text in &args.logit_bias {
         let parsed = text.split_once('=').and_then(|(id, x)| Some((id.trim().parse().ok()?, x.trim().parse().ok()?)));
-        bias.push(parsed.ok_or_else(|| Failure::usage(format!("--logit-bias is `{text}`; it must be ID=X, as in 198=-5")))?);
+        bias.push(
+            parsed.ok_or_else(|| Failure::usage(format!("--logit-bias is `{text}`; it must be ID=X, as in 198=-5")))?,
+        );
     }
     Ok(Sampling {
         temperature: args.temperature.unwrap_or(default.temperature),

@@ -1,8 +1,8 @@
 //! Real models on the CPU backend against llama.cpp on dequantised weights (fixtures/goldens).
 //!
 //! Tolerances: with an f32 cache both engines do the same arithmetic in another order, so logits of
-//! size 20 agree to 2e-3. llama.cpp looks GELU up in a table of halves, which moves Gemma's logits
-//! by up to some hundredths, hence 0.05 there. An f16 cache rounds keys and values to 11 bits:
+//! size 20 agree to 5e-4 (5e-5 was seen). llama.cpp looks GELU up in a table of halves, which moves Gemma's logits
+//! by up to some hundredths, hence 0.02 there (7e-3 was seen). An f16 cache rounds keys and values to 11 bits:
 //! 0.05. Greedy paths must be equal until the golden's own margin between its best two logits falls
 //! below twice the tolerance; after that both are right.
 
@@ -31,7 +31,7 @@ const SMOLLM2: Case = Case {
     golden: "smollm2-135m-instruct-q4_1",
     model: "SmolLM2-135M-Instruct.Q4_1.gguf",
     kv_format: KvFormat::F32,
-    tolerance: 2e-3,
+    tolerance: 5e-4,
 };
 
 #[test]
@@ -47,7 +47,7 @@ fn smollm2_agrees_with_a_half_precision_cache() {
 #[test]
 fn gemma3_agrees() {
     let (golden, model) = ("gemma3-270m-q4_k_m", "gemma-3-270m-q4_k_m.gguf");
-    check(&Case { golden, model, kv_format: KvFormat::F32, tolerance: 0.05 });
+    check(&Case { golden, model, kv_format: KvFormat::F32, tolerance: 0.02 });
 }
 
 #[test]
@@ -102,7 +102,14 @@ fn compare_logits(engine: &mut Engine, prompt: &[u32], run: &Value) -> f32 {
     worst
 }
 
-fn compare_greedy(engine: &mut Engine, tokenizer: &Tokenizer, name: &str, prompt: Vec<u32>, run: &Value, tolerance: f32) {
+fn compare_greedy(
+    engine: &mut Engine,
+    tokenizer: &Tokenizer,
+    name: &str,
+    prompt: Vec<u32>,
+    run: &Value,
+    tolerance: f32,
+) {
     let expected = ids(&run["greedy_ids"]);
     let request = Request {
         prompt,
@@ -127,13 +134,23 @@ fn compare_greedy(engine: &mut Engine, tokenizer: &Tokenizer, name: &str, prompt
     let margin = run["greedy_margin"][parted].as_f64().unwrap() as f32;
     let text = |ids: &[u32]| tokenizer.decode(ids, DecodeOptions { render_special: true, continues: true });
     let (got, expected) = (text(&got), text(&expected));
-    assert!(margin < 2.0 * tolerance, "{name}: parted at step {parted}, margin {margin}\n  got      {got:?}\n  expected {expected:?}");
+    assert!(
+        margin < 2.0 * tolerance,
+        "{name}: parted at step {parted}, margin {margin}\n  got      {got:?}\n  expected {expected:?}"
+    );
 }
 
 fn engine(file: &Gguf, kv_format: KvFormat) -> Engine {
     let model = Model::from_gguf(file).unwrap();
     let weights = model.weights(file).unwrap();
-    let config = EngineConfig { context_tokens: 1024, sequences_max: 1, step_tokens: 128, kv_tokens: None, kv_format, queue_max: 1 };
+    let config = EngineConfig {
+        context_tokens: 1024,
+        sequences_max: 1,
+        step_tokens: 128,
+        kv_tokens: None,
+        kv_format,
+        queue_max: 1,
+    };
     Engine::new(Box::new(Cpu::new(2).unwrap()), model, weights, config).unwrap()
 }
 

@@ -119,12 +119,22 @@ impl Batch {
         for (seq, bounds) in self.query_start.windows(2).enumerate() {
             let (start, end) = (bounds[0] as usize, bounds[1] as usize);
             if start > end || end > self.n_tokens() {
-                return Err(BatchError::Index { array: "query_start", index: seq, value: bounds[1], below: self.n_tokens() + 1 });
+                return Err(BatchError::Index {
+                    array: "query_start",
+                    index: seq,
+                    value: bounds[1],
+                    below: self.n_tokens() + 1,
+                });
             }
             for row in start..end {
                 let in_order = row == start || self.positions[row] == self.positions[row - 1] + 1;
                 if self.seq_idx[row] as usize != seq || !in_order {
-                    return Err(BatchError::Index { array: "seq_idx", index: row, value: self.seq_idx[row], below: self.n_seqs() });
+                    return Err(BatchError::Index {
+                        array: "seq_idx",
+                        index: row,
+                        value: self.seq_idx[row],
+                        below: self.n_seqs(),
+                    });
                 }
             }
         }

@@ -39,7 +39,8 @@ impl Blueprint {
         let mut unroller = Unroller { graph: Graph::default(), kv_of_layer: vec![None; self.layers.len()] };
         let mut carried = unroller.append(&self.prologue, None, &[])?;
         for (index, layer) in self.layers.iter().enumerate() {
-            let block = self.blocks.get(layer.block).ok_or(GraphError::NoSuchBlock { layer: index, block: layer.block })?;
+            let block =
+                self.blocks.get(layer.block).ok_or(GraphError::NoSuchBlock { layer: index, block: layer.block })?;
             let out = unroller.append(block, Some((index, layer.kv_of)), &carried)?;
             if out.len() != 1 {
                 return Err(carried_error(block.name, 1, out.len()));
@@ -84,7 +85,12 @@ struct Unroller {
 
 impl Unroller {
     /// Appends a section and returns its outputs.
-    fn append(&mut self, section: &Section, layer: Option<(usize, usize)>, carried: &[ValueId]) -> Result<Vec<ValueId>, GraphError> {
+    fn append(
+        &mut self,
+        section: &Section,
+        layer: Option<(usize, usize)>,
+        carried: &[ValueId],
+    ) -> Result<Vec<ValueId>, GraphError> {
         let inputs = section.inputs.as_slice();
         if inputs.len() != carried.len() {
             return Err(carried_error(section.name, inputs.len(), carried.len()));
@@ -108,7 +114,12 @@ impl Unroller {
         Ok(section.outputs.as_slice().iter().map(|id| values[id.0 as usize]).collect())
     }
 
-    fn map_values(&mut self, section: &Section, layer: Option<(usize, usize)>, carried: &[ValueId]) -> Result<Vec<ValueId>, GraphError> {
+    fn map_values(
+        &mut self,
+        section: &Section,
+        layer: Option<(usize, usize)>,
+        carried: &[ValueId],
+    ) -> Result<Vec<ValueId>, GraphError> {
         let inputs = section.inputs.as_slice();
         let mut map = Vec::with_capacity(section.values.as_slice().len());
         for (i, decl) in section.values.as_slice().iter().enumerate() {
@@ -162,7 +173,11 @@ impl Unroller {
         Ok(map)
     }
 
-    fn map_resources(&mut self, section: &Section, layer: Option<(usize, usize)>) -> Result<Vec<ResourceId>, GraphError> {
+    fn map_resources(
+        &mut self,
+        section: &Section,
+        layer: Option<(usize, usize)>,
+    ) -> Result<Vec<ResourceId>, GraphError> {
         let mut map = Vec::new();
         for decl in section.resources() {
             let (index, kv_of) = layer.ok_or(GraphError::ResourceOutsideLayer { section: section.name })?;

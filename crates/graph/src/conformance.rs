@@ -5,7 +5,10 @@
 //! and on the scalar reference, and compares every output of every step. State carries over from
 //! step to step on both sides.
 
-#![allow(clippy::cast_possible_truncation, reason = "the sizes of a case are a few hundred; random bits are cut on purpose")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "the sizes of a case are a few hundred; random bits are cut on purpose"
+)]
 
 use zinc_gguf::{Bytes, DType};
 
@@ -51,7 +54,18 @@ impl Case {
     #[must_use]
     pub fn new(name: String, tolerance: f32) -> CaseBuilder {
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        CaseBuilder(Case { name, graph: Graph::default(), dtype: DType::F32, seed, tolerance, spread: 1.0, start: 0, steps: vec![vec![1]], outputs: None, prepare: |_, _| () })
+        CaseBuilder(Case {
+            name,
+            graph: Graph::default(),
+            dtype: DType::F32,
+            seed,
+            tolerance,
+            spread: 1.0,
+            start: 0,
+            steps: vec![vec![1]],
+            outputs: None,
+            prepare: |_, _| (),
+        })
     }
 
     /// Runs the case on `backend` and compares with the reference.
@@ -84,7 +98,8 @@ impl Case {
             let dtype = if w.class == WeightClass::Matrix { self.dtype } else { DType::F32 };
             let mut bytes = random_weight(&mut random, dtype, n);
             if w.class == WeightClass::Plain {
-                let mut values: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+                let mut values: Vec<f32> =
+                    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
                 (self.prepare)(&w.name, &mut values);
                 bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
             }
@@ -92,9 +107,14 @@ impl Case {
         });
         let crowd = Crowd::new(self);
         let n_slots = crowd.n_seqs + 1;
-        backend.load(&self.graph, weights.collect(), StateSizes { n_pages: crowd.n_pages(), kv_format: KvFormat::F16, n_slots })?;
+        backend.load(
+            &self.graph,
+            weights.collect(),
+            StateSizes { n_pages: crowd.n_pages(), kv_format: KvFormat::F16, n_slots },
+        )?;
         let tokens = self.steps.iter().map(|step| step.iter().sum()).max().unwrap_or(1);
-        let plan = backend.compile(&self.graph, &PlanOptions { bucket: Bucket { tokens, outputs: tokens }, keep_values: false })?;
+        let plan = backend
+            .compile(&self.graph, &PlanOptions { bucket: Bucket { tokens, outputs: tokens }, keep_values: false })?;
         let mut results = Vec::new();
         for _ in 0..self.rounds() {
             let mut positions = vec![self.start; crowd.n_seqs as usize];
@@ -108,7 +128,13 @@ impl Case {
                 }
                 let ticket = backend.submit(plan, &batch)?;
                 backend.wait(ticket)?;
-                results.push(self.graph.outputs.iter().map(|&id| read_all(backend, plan, &self.graph, id, &batch)).collect::<Result<_, _>>()?);
+                results.push(
+                    self.graph
+                        .outputs
+                        .iter()
+                        .map(|&id| read_all(backend, plan, &self.graph, id, &batch))
+                        .collect::<Result<_, _>>()?,
+                );
             }
         }
         Ok(results)
@@ -178,7 +204,13 @@ impl Crowd {
     }
 }
 
-fn read_all(backend: &mut dyn Backend, plan: crate::backend::PlanId, graph: &Graph, id: ValueId, batch: &Batch) -> Result<Vec<f32>, BackendError> {
+fn read_all(
+    backend: &mut dyn Backend,
+    plan: crate::backend::PlanId,
+    graph: &Graph,
+    id: ValueId,
+    batch: &Batch,
+) -> Result<Vec<f32>, BackendError> {
     let rows = graph.rows(id, batch.n_tokens(), batch.n_outputs());
     let mut data = vec![0.0; rows * graph.shape(id).cols as usize];
     if rows > 0 {
@@ -195,9 +227,19 @@ fn differs(expected: &[f32], got: &[f32], elem: Elem, tolerance: f32) -> Option<
     let sum: f64 = expected.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     let rms = (sum / expected.len().max(1) as f64).sqrt() as f32;
     let bound = tolerance * rms;
-    let worst = expected.iter().zip(got).map(|(a, b)| (a - b).abs()).enumerate().fold((0, 0.0f32), |w, (i, d)| if d > w.1 || d.is_nan() { (i, d) } else { w });
+    let worst = expected
+        .iter()
+        .zip(got)
+        .map(|(a, b)| (a - b).abs())
+        .enumerate()
+        .fold((0, 0.0f32), |w, (i, d)| if d > w.1 || d.is_nan() { (i, d) } else { w });
     let broken = worst.1 > bound || got.iter().any(|x| !x.is_finite()) || expected.len() != got.len();
-    broken.then(|| format!("element {} is {}, expected {} (difference {:e}, allowed {bound:e})", worst.0, got[worst.0], expected[worst.0], worst.1))
+    broken.then(|| {
+        format!(
+            "element {} is {}, expected {} (difference {:e}, allowed {bound:e})",
+            worst.0, got[worst.0], expected[worst.0], worst.1
+        )
+    })
 }
 
 impl CaseBuilder {

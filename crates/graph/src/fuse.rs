@@ -111,7 +111,8 @@ impl<'a> Rewriter<'a> {
     fn matmul_glu(&mut self, index: usize, node: Node) {
         let Op::Glu(glu) = node.op else { return };
         let operands = node.inputs.as_slice();
-        let (Some((gate_at, gate)), Some((up_at, up))) = (self.lone_matmul(operands[0]), self.lone_matmul(operands[1])) else {
+        let (Some((gate_at, gate)), Some((up_at, up))) = (self.lone_matmul(operands[0]), self.lone_matmul(operands[1]))
+        else {
             return;
         };
         if gate.inputs != up.inputs {

@@ -3,7 +3,9 @@
 //! It is the independent truth that the op table and the tiny models are checked against. It is
 //! slow on purpose, and it is a [`Backend`] like any other, so that one driver compares two.
 
-use crate::backend::{Backend, BackendError, DeviceInfo, KvFormat, PlanId, PlanOptions, StateSizes, Ticket, WeightData};
+use crate::backend::{
+    Backend, BackendError, DeviceInfo, KvFormat, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
+};
 use crate::batch::{Batch, BatchLimits, PAGE_TOKENS};
 use crate::graph::Graph;
 use crate::ops::{Io, Op};
@@ -179,7 +181,11 @@ impl Backend for Reference {
         let cols = state.graph.shape(value).cols as usize;
         let values = &state.values[usize::from(value.0)];
         let (start, end) = (row * cols, row * cols + dst.len());
-        let rows = values.get(start..end).ok_or(BackendError::NoSuch { what: "row", index: row, count: values.len() / cols })?;
+        let rows = values.get(start..end).ok_or(BackendError::NoSuch {
+            what: "row",
+            index: row,
+            count: values.len() / cols,
+        })?;
         dst.copy_from_slice(rows);
         Ok(())
     }
@@ -200,7 +206,14 @@ impl Backend for Reference {
     }
 }
 
-fn run_node(node: &Node, graph: &Graph, values: &mut [Vec<f32>], weights: &[Vec<f32>], resources: &mut [Resource], batch: &Batch) {
+fn run_node(
+    node: &Node,
+    graph: &Graph,
+    values: &mut [Vec<f32>],
+    weights: &[Vec<f32>],
+    resources: &mut [Resource],
+    batch: &Batch,
+) {
     let size = |id: &ValueId| graph.rows(*id, batch.n_tokens(), batch.n_outputs()) * graph.shape(*id).cols as usize;
     let mut outputs: Vec<Vec<f32>> = node.outputs.as_slice().iter().map(|id| vec![0.0; size(id)]).collect();
     let rows = match node.outputs.as_slice().first() {

@@ -76,7 +76,8 @@ impl Report {
     /// Describes a graph.
     #[must_use]
     pub fn new(graph: &Graph, of: &ReportFor<'_>) -> Report {
-        let options = crate::backend::PlanOptions { bucket: crate::backend::Bucket { tokens: 1, outputs: 1 }, keep_values: true };
+        let options =
+            crate::backend::PlanOptions { bucket: crate::backend::Bucket { tokens: 1, outputs: 1 }, keep_values: true };
         let plan = crate::plan::Plan::new(graph, &options);
         let mut phase_of = vec![0; graph.nodes.len()];
         for (phase, nodes) in plan.phases.iter().enumerate() {

@@ -201,8 +201,7 @@ impl Builder {
             outputs: List::new(ValueId(0)),
             resource: None,
         };
-        let weight =
-            WeightDecl { name: "", scope: Scope::Model, shape: [0; 3], class: WeightClass::Plain };
+        let weight = WeightDecl { name: "", scope: Scope::Model, shape: [0; 3], class: WeightClass::Plain };
         let resource = ResourceDecl { kind: ResourceKind::State { len: 0 }, borrowed: false };
         Builder {
             section: Section {
@@ -346,12 +345,7 @@ impl Builder {
     }
 
     /// Appends a node and returns its first output.
-    pub(crate) const fn node(
-        &mut self,
-        op: Op,
-        operands: Operands<'_>,
-        outputs: &[Shape],
-    ) -> ValueId {
+    pub(crate) const fn node(&mut self, op: Op, operands: Operands<'_>, outputs: &[Shape]) -> ValueId {
         if self.error.is_some() {
             return ValueId(0);
         }

@@ -62,9 +62,7 @@ impl Shape {
     /// Equality usable in constants.
     #[must_use]
     pub const fn same(self, other: Shape) -> bool {
-        self.rows as u8 == other.rows as u8
-            && self.cols == other.cols
-            && self.elem as u8 == other.elem as u8
+        self.rows as u8 == other.rows as u8 && self.cols == other.cols && self.elem as u8 == other.elem as u8
     }
 }
 

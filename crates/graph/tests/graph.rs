@@ -29,9 +29,20 @@ const fn block(n_kv_heads: u32) -> Result<Section, ShapeError> {
     let x = b.input(Shape::tokens(WIDTH));
     let norm = b.vector("attn_norm.weight", WIDTH);
     let h = b.rms_norm(x, norm, 1e-6);
-    let (wq, wk) = (b.matrix("attn_q.weight", WIDTH, HEADS * HEAD_DIM), b.matrix("attn_k.weight", WIDTH, n_kv_heads * HEAD_DIM));
-    let (wv, wo) = (b.matrix("attn_v.weight", WIDTH, n_kv_heads * HEAD_DIM), b.matrix("attn_output.weight", HEADS * HEAD_DIM, WIDTH));
-    let rope = Rope { head_dim: HEAD_DIM, n_rot: HEAD_DIM, mode: RopeMode::HalfSplit, base: 1e4, position_scale: 1.0, yarn: None };
+    let (wq, wk) =
+        (b.matrix("attn_q.weight", WIDTH, HEADS * HEAD_DIM), b.matrix("attn_k.weight", WIDTH, n_kv_heads * HEAD_DIM));
+    let (wv, wo) = (
+        b.matrix("attn_v.weight", WIDTH, n_kv_heads * HEAD_DIM),
+        b.matrix("attn_output.weight", HEADS * HEAD_DIM, WIDTH),
+    );
+    let rope = Rope {
+        head_dim: HEAD_DIM,
+        n_rot: HEAD_DIM,
+        mode: RopeMode::HalfSplit,
+        base: 1e4,
+        position_scale: 1.0,
+        yarn: None,
+    };
     let (q, k, v) = (b.matmul(h, wq), b.matmul(h, wk), b.matmul(h, wv));
     let (q, k) = (b.rope(q, rope), b.rope(k, rope));
     let cache = b.kv_cache(n_kv_heads, HEAD_DIM);
@@ -42,7 +53,11 @@ const fn block(n_kv_heads: u32) -> Result<Section, ShapeError> {
     let x = b.add(x, o);
     let norm = b.vector("ffn_norm.weight", WIDTH);
     let h = b.rms_norm(x, norm, 1e-6);
-    let (gate, up, down) = (b.matrix("ffn_gate.weight", WIDTH, 96), b.matrix("ffn_up.weight", WIDTH, 96), b.matrix("ffn_down.weight", 96, WIDTH));
+    let (gate, up, down) = (
+        b.matrix("ffn_gate.weight", WIDTH, 96),
+        b.matrix("ffn_up.weight", WIDTH, 96),
+        b.matrix("ffn_down.weight", 96, WIDTH),
+    );
     let (gate, up) = (b.matmul(h, gate), b.matmul(h, up));
     let h = b.glu(gate, up, Activation::Silu);
     let h = b.matmul(h, down);
@@ -178,7 +193,8 @@ fn values_that_live_together_do_not_share_memory() {
 fn attention_waits_for_the_cache_write() {
     let graph = model();
     let plan = Plan::new(&graph, &PlanOptions { bucket: Bucket { tokens: 1, outputs: 1 }, keep_values: false });
-    let phase_of = |op: &str| plan.phases.iter().position(|p| p.iter().any(|&n| graph.nodes[n].op.name() == op)).unwrap();
+    let phase_of =
+        |op: &str| plan.phases.iter().position(|p| p.iter().any(|&n| graph.nodes[n].op.name() == op)).unwrap();
     assert!(phase_of("attention") > phase_of("kv_write"));
     let q_k_v = plan.phases.iter().find(|p| p.iter().filter(|&&n| graph.nodes[n].op.name() == "matmul").count() == 3);
     assert!(q_k_v.is_some(), "q, k and v are independent");
@@ -205,7 +221,8 @@ fn broken_rules_are_told_with_numbers() {
 
 #[test]
 fn a_batch_outside_its_limits_is_refused_by_name() {
-    let limits = zinc_graph::batch::BatchLimits { tokens_max: 4, outputs_max: 4, n_vocab: 10, n_pages: 2, n_state_slots: 1 };
+    let limits =
+        zinc_graph::batch::BatchLimits { tokens_max: 4, outputs_max: 4, n_vocab: 10, n_pages: 2, n_state_slots: 1 };
     let good = Batch {
         ids: vec![1, 2],
         positions: vec![0, 1],

@@ -32,14 +32,16 @@ mod capabilities;
 mod clock;
 mod environment;
 mod error;
+mod expression;
 mod json;
-mod keep;
 mod marks;
 mod message;
+mod operators;
 mod python;
 mod render;
 mod source;
 mod strings;
+mod tokens;
 mod values;
 
 pub use capabilities::Capabilities;
@@ -72,8 +74,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Far above what published templates take: those are 20 kB long and take some thousand steps for a short conversation.
-    /// A hostile one is stopped after a quarter of a second.
+    /// Far above what published templates take.
     pub const STANDARD: Limits =
         Limits { template_bytes_max: 1 << 20, work_max: 2_000_000, output_bytes_max: 8 << 20, call_depth_max: 300 };
 }
@@ -189,9 +190,11 @@ impl SpecialTokens {
     pub fn of(tokenizer: &Tokenizer) -> SpecialTokens {
         let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).unwrap_or_default().to_owned();
         let steers = |&id: &u32| {
-            matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unknown)) || tokenizer.token_text(id) == Some("</s>")
+            matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unknown))
+                || tokenizer.token_text(id) == Some("</s>")
         };
-        let control = (0..tokenizer.n_vocab()).filter(steers).map(|id| text(Some(id))).filter(|text| !text.is_empty()).collect();
+        let control =
+            (0..tokenizer.n_vocab()).filter(steers).map(|id| text(Some(id))).filter(|text| !text.is_empty()).collect();
         SpecialTokens { bos: text(tokenizer.bos()), eos: text(tokenizer.eos()), control }
     }
 }

@@ -21,7 +21,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     for source in tree.sources.iter().filter(|s| s.path.starts_with("crates/") && s.path.ends_with("Cargo.toml")) {
         let name = source.path.split('/').nth(1).unwrap_or_default();
         let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == name) else {
-            violations.push(format!("{}: crate `{name}` is not in the table of imports (xtask/src/tidy/imports.rs)", source.path));
+            violations.push(format!(
+                "{}: crate `{name}` is not in the table of imports (xtask/src/tidy/imports.rs)",
+                source.path
+            ));
             continue;
         };
         for (number, dependency) in dependencies(&source.text) {
@@ -35,7 +38,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         for (number, line) in source.text.lines().enumerate() {
             if line.contains("zinc_graph") && !line.trim_start().starts_with("//") {
                 let path = &source.path;
-                violations.push(format!("{path}:{}: the scheduler and the page pool know nothing of the graph", number + 1));
+                violations
+                    .push(format!("{path}:{}: the scheduler and the page pool know nothing of the graph", number + 1));
             }
         }
     }
@@ -65,7 +69,10 @@ mod tests {
     fn a_wrong_arrow_is_found() {
         let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
         let sources = vec![
-            source("crates/graph/Cargo.toml", "[dependencies]\nzinc-models.workspace = true\n[dev-dependencies]\nzinc-cpu.workspace = true\n"),
+            source(
+                "crates/graph/Cargo.toml",
+                "[dependencies]\nzinc-models.workspace = true\n[dev-dependencies]\nzinc-cpu.workspace = true\n",
+            ),
             source("crates/engine/src/kv/pool.rs", "use zinc_graph::Graph;\n"),
         ];
         let found = super::check(&Tree { sources, files: Vec::new() });

@@ -5,7 +5,8 @@ use super::{Tree, Violation};
 /// Words that only a model's own file may know.
 const ARCHITECTURES: [&str; 6] = ["qwen35", "qwen3moe", "gemma3", "gemma4", "gpt-oss", "smollm"];
 /// Crates where no architecture may be named.
-const WALLED: [&str; 5] = ["crates/graph/src", "crates/cpu/src", "crates/vulkan/src", "crates/metal/src", "crates/engine/src"];
+const WALLED: [&str; 5] =
+    ["crates/graph/src", "crates/cpu/src", "crates/vulkan/src", "crates/metal/src", "crates/engine/src"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -32,7 +33,10 @@ mod tests {
     #[test]
     fn a_named_architecture_is_found() {
         let text = "// gemma3 in a comment is fine\nif name == \"gemma3\" {}\n#[cfg(test)]\nmod tests { \"gemma3\" }\n";
-        let tree = Tree { sources: vec![Source { path: "crates/engine/src/a.rs".into(), text: text.into() }], files: Vec::new() };
+        let tree = Tree {
+            sources: vec![Source { path: "crates/engine/src/a.rs".into(), text: text.into() }],
+            files: Vec::new(),
+        };
         assert_eq!(super::check(&tree), ["crates/engine/src/a.rs:2: names the architecture `gemma3`"]);
     }
 }

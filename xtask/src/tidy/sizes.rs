@@ -19,7 +19,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         }
         for (number, line) in source.text.lines().enumerate() {
             if line.chars().count() > COLUMNS_MAX {
-                violations.push(format!("{}:{}: a line of more than {COLUMNS_MAX} characters", source.path, number + 1));
+                violations.push(format!(
+                    "{}:{}: a line of more than {COLUMNS_MAX} characters",
+                    source.path,
+                    number + 1
+                ));
             }
         }
     }

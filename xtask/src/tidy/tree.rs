@@ -118,15 +118,20 @@ pub(super) fn check_documents(tree: &Tree) -> Vec<Violation> {
 
 /// Targets of Markdown links that are not addresses or anchors.
 fn links(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| rest.split(')').next()).map(|l| l.split('#').next().unwrap_or(l)).filter(|l| {
-        !l.is_empty() && !l.contains("://") && !l.starts_with("mailto:")
-    })
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .map(|l| l.split('#').next().unwrap_or(l))
+        .filter(|l| !l.is_empty() && !l.contains("://") && !l.starts_with("mailto:"))
 }
 
 /// Code spans that look like paths of this tree: they begin with one of its top folders.
 fn code_paths(line: &str) -> impl Iterator<Item = &str> {
     let roots = ["crates/", "xtask/", "fixtures/", "docs/", "fuzz/", "benches/"];
-    line.split('`').skip(1).step_by(2).filter(move |span| roots.iter().any(|root| span.starts_with(root)) && !span.contains(['*', '<', '{', ' ']))
+    line.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(move |span| roots.iter().any(|root| span.starts_with(root)) && !span.contains(['*', '<', '{', ' ']))
 }
 
 fn resolve(folder: &str, link: &str) -> String {
@@ -148,7 +153,10 @@ mod tests {
     use super::{Source, Tree, check_documents};
 
     fn tree(path: &str, text: &str) -> Tree {
-        Tree { sources: vec![Source { path: path.into(), text: text.into() }], files: vec![(path.into(), text.len() as u64)] }
+        Tree {
+            sources: vec![Source { path: path.into(), text: text.into() }],
+            files: vec![(path.into(), text.len() as u64)],
+        }
     }
 
     #[test]

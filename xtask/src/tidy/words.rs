@@ -13,7 +13,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             violations.push(format!("{}: name the file for what it holds", source.path));
         }
         let tool = source.path.starts_with("xtask/") || source.path.starts_with("fuzz/");
-        let test = source.path.contains("/tests/") || source.path.contains("/examples/") || source.path.ends_with("build.rs");
+        let test =
+            source.path.contains("/tests/") || source.path.contains("/examples/") || source.path.ends_with("build.rs");
         for (number, line) in source.text.lines().enumerate() {
             let place = format!("{}:{}", source.path, number + 1);
             // Written in two halves so that this file does not offend itself.
@@ -23,7 +24,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 }
             }
             let environment = line.contains(concat!("std::", "env::var")) || line.contains(concat!("env::", "var("));
-            if environment && !tool && !test && !source.path.starts_with("crates/cli/") && !source.path.starts_with("crates/testkit/") {
+            if environment
+                && !tool
+                && !test
+                && !source.path.starts_with("crates/cli/")
+                && !source.path.starts_with("crates/testkit/")
+            {
                 violations.push(format!("{place}: only `cli` reads the environment"));
             }
         }
@@ -46,7 +52,12 @@ mod tests {
 
     #[test]
     fn offending_words_are_found() {
-        let text = format!("//! x\n// {}\nlet v = std::{}(\"A\");\n// {}x\n", concat!("TO", "DO"), concat!("env::", "var"), concat!("/ho", "me/"));
+        let text = format!(
+            "//! x\n// {}\nlet v = std::{}(\"A\");\n// {}x\n",
+            concat!("TO", "DO"),
+            concat!("env::", "var"),
+            concat!("/ho", "me/")
+        );
         let source = Source { path: "crates/gguf/src/utils.rs".into(), text };
         assert_eq!(super::check(&Tree { sources: vec![source], files: Vec::new() }).len(), 4);
     }

@@ -34,7 +34,8 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
     note(&dim(HELP, colours));
     let sampling = sampling(&args.sampling, file.chat_sampling())?;
     let mut seed = seed(&args.sampling);
-    let mut editor = DefaultEditor::new().map_err(|e| Failure::failed(format!("cannot read from this terminal: {e}")))?;
+    let mut editor =
+        DefaultEditor::new().map_err(|e| Failure::failed(format!("cannot read from this terminal: {e}")))?;
     while let Some(line) = read_message(&mut editor)? {
         match line.trim() {
             "" => continue,

@@ -65,7 +65,12 @@ pub(crate) fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// The prompt's ids, and the sampling that stands where the flags are silent.
-fn prompt_ids(args: &GenerateArgs, file: &ModelFile, tokenizer: &Tokenizer, text: &str) -> Result<(Vec<u32>, Sampling), Failure> {
+fn prompt_ids(
+    args: &GenerateArgs,
+    file: &ModelFile,
+    tokenizer: &Tokenizer,
+    text: &str,
+) -> Result<(Vec<u32>, Sampling), Failure> {
     if !args.chat {
         return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: false }), Sampling::greedy()));
     }

@@ -36,7 +36,8 @@ struct Tally {
 
 pub(crate) fn run(args: &PerplexityArgs) -> Outcome {
     let interrupt = Interrupt::listen()?;
-    let text = fs::read_to_string(&args.file).map_err(|e| Failure::usage(format!("cannot read {}: {e}", args.file.display())))?;
+    let text = fs::read_to_string(&args.file)
+        .map_err(|e| Failure::usage(format!("cannot read {}: {e}", args.file.display())))?;
     let file = ModelFile::open(&args.model, &interrupt)?;
     let ids = file.tokenizer()?.encode(&text, Encode { add_special: true, parse_special: false });
     let mut device = args.device.clone();
@@ -86,7 +87,13 @@ pub(crate) fn run(args: &PerplexityArgs) -> Outcome {
 }
 
 impl Tally {
-    fn score(&mut self, logits: &[f32], target: u32, writer: &mut Option<LogitWriter>, base: &mut Option<LogitReader>) -> Outcome {
+    fn score(
+        &mut self,
+        logits: &[f32],
+        target: u32,
+        writer: &mut Option<LogitWriter>,
+        base: &mut Option<LogitReader>,
+    ) -> Outcome {
         let sum = log_sum_exp(logits);
         let nll = sum - f64::from(logits[target as usize]);
         self.n += 1;
@@ -101,7 +108,11 @@ impl Tally {
                 return Err(Failure::usage("the base was made from another text or other windows")
                     .remedy("make it again with --save-logits, the same text, -c and --windows"));
             }
-            let divergence: f64 = logprobs.iter().zip(logits).map(|(&p, &x)| f64::from(p).exp() * (f64::from(p) - (f64::from(x) - sum))).sum();
+            let divergence: f64 = logprobs
+                .iter()
+                .zip(logits)
+                .map(|(&p, &x)| f64::from(p).exp() * (f64::from(p) - (f64::from(x) - sum)))
+                .sum();
             self.divergences.push(divergence.max(0.0));
             self.agreements += usize::from(top(logprobs) == top(logits));
         }

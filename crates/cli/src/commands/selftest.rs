@@ -30,11 +30,17 @@ pub(crate) fn run(args: &SelftestArgs) -> Outcome {
     let lines: Vec<String> = failures.iter().map(ToString::to_string).collect();
     if args.json {
         let version = env!("CARGO_PKG_VERSION");
-        print(&format!("{:#}\n", json!({ "version": version, "device": name, "cases": ran, "failed": lines, "seconds": seconds })))?;
+        print(&format!(
+            "{:#}\n",
+            json!({ "version": version, "device": name, "cases": ran, "failed": lines, "seconds": seconds })
+        ))?;
     } else {
         let failed: String = lines.iter().map(|line| format!("FAIL {line}\n")).collect();
         let passed = ran - lines.len();
-        print(&format!("zinc {} on {name}\n{failed}{passed} of {ran} cases hold ({seconds:.1} s)\n", env!("CARGO_PKG_VERSION")))?;
+        print(&format!(
+            "zinc {} on {name}\n{failed}{passed} of {ran} cases hold ({seconds:.1} s)\n",
+            env!("CARGO_PKG_VERSION")
+        ))?;
     }
     match (ran, lines.len()) {
         (0, _) => Err(Failure::usage(format!("no case is named like `{}`", args.filter))),

@@ -16,7 +16,8 @@ pub(crate) fn encode(args: &TokenizeArgs) -> Outcome {
     let tokenizer = ModelFile::open_header(&args.model, &Interrupt::listen()?)?.tokenizer()?;
     let ids = tokenizer.encode(&text, Encode { add_special: !args.no_bos, parse_special: args.special });
     if args.json {
-        let pieces: Vec<String> = ids.iter().map(|&id| String::from_utf8_lossy(tokenizer.piece(id)).into_owned()).collect();
+        let pieces: Vec<String> =
+            ids.iter().map(|&id| String::from_utf8_lossy(tokenizer.piece(id)).into_owned()).collect();
         return print(&format!("{:#}\n", json!({ "ids": ids, "pieces": pieces })));
     }
     let words: Vec<String> = ids.iter().map(ToString::to_string).collect();

@@ -26,12 +26,16 @@ unsafe fn fifth_bits<S: Simd>(s: S, word: *const u8) -> [S::Mask; 2] {
 impl Format for Q5_0 {
     const WEIGHTS: usize = q5_0::BLOCK_LEN;
     const BYTES: usize = q5_0::BLOCK_BYTES;
-    const SCALES: usize = 1;
+    const SCALES: usize = 2;
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32) {
-        // SAFETY: the block is longer than eight bytes after `D`; `out` holds one.
-        unsafe { out.write(s.two_halves(unit.add(q5_0::D))[0]) }
+        // SAFETY: the block is longer than eight bytes after `D`; `out` holds two.
+        unsafe {
+            let d = s.leading_half(unit.add(q5_0::D));
+            out.write(d);
+            out.add(1).write(16.0 * d);
+        }
     }
 
     #[inline(always)]
@@ -39,8 +43,8 @@ impl Format for Q5_0 {
         const { assert!(q5_0::ZERO_POINT == 16) };
         // SAFETY: word and nibbles lie in the block.
         unsafe {
-            let (d, high, nibbles) = (*scales, fifth_bits(s, unit.add(q5_0::QH)), unit.add(q5_0::QS));
-            [s.five_bits(d, s.codes(nibbles, 0), high[0]), s.five_bits(d, s.codes(nibbles, 4), high[1])]
+            let (scales, high, nibbles) = ([*scales, *scales.add(1)], fifth_bits(s, unit.add(q5_0::QH)), unit.add(q5_0::QS));
+            [s.five_bits(scales, s.codes(nibbles, 0), high[0]), s.five_bits(scales, s.codes(nibbles, 4), high[1])]
         }
     }
 }

@@ -42,7 +42,7 @@ impl Format for Q4_0 {
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32) {
         // SAFETY: the block is longer than eight bytes after `D`; `out` holds one.
-        unsafe { out.write(s.two_halves(unit.add(q4_0::D))[0]) }
+        unsafe { out.write(s.leading_half(unit.add(q4_0::D))) }
     }
 
     #[inline(always)]
@@ -79,7 +79,7 @@ impl Format for IQ4_NL {
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32) {
         // SAFETY: the block is longer than eight bytes after `D`; `out` holds one.
-        unsafe { out.write(s.two_halves(unit.add(iq4_nl::D))[0]) }
+        unsafe { out.write(s.leading_half(unit.add(iq4_nl::D))) }
     }
 
     #[inline(always)]

@@ -23,8 +23,12 @@ impl Format for Q3_K {
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32) {
         // SAFETY: all fields lie in the block; `out` holds 16.
         unsafe {
-            let scales = q3_k::unpack_scales(&*unit.add(q3_k::SCALES).cast());
-            s.store(out, s.mul(s.signed_bytes(scales.as_ptr().cast()), s.splat(s.half(unit.add(q3_k::D)))));
+            let word = |i: usize| u32::from_le(unit.add(q3_k::SCALES + 4 * i).cast::<u32>().read_unaligned());
+            let (even, odd, high) = (word(0), word(1), word(2));
+            let four = |low: u32, run: u32| ((low & 0x0F0F_0F0F) | (((high >> (2 * run)) & 0x0303_0303) << 4)).to_le();
+            let unpacked = [four(even, 0), four(odd, 1), four(even >> 4, 2), four(odd >> 4, 3)];
+            let scales = s.sub(s.signed_bytes(unpacked.as_ptr().cast()), s.splat(f32::from(q3_k::SCALE_ZERO_POINT)));
+            s.store(out, s.mul(scales, s.splat(s.half(unit.add(q3_k::D)))));
         }
     }
 

@@ -18,7 +18,7 @@ impl Format for Q8_0 {
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, unit: *const u8, out: *mut f32) {
         // SAFETY: the block is longer than eight bytes after `D`; `out` holds one.
-        unsafe { out.write(s.two_halves(unit.add(q8_0::D))[0]) }
+        unsafe { out.write(s.leading_half(unit.add(q8_0::D))) }
     }
 
     #[inline(always)]

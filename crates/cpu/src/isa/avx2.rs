@@ -133,6 +133,7 @@ impl Simd for Avx2 {
             let bits = i32::from(p.cast::<u16>().read_unaligned());
             _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)))
         }
+        fn leading_half(self, p: *const u8) -> f32 { _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(p.cast()))) }
         fn two_halves(self, p: *const u8) -> [f32; 2] {
             let mut out = [0.0; 2];
             _mm_storel_epi64(out.as_mut_ptr().cast(), _mm_castps_si128(_mm_cvtph_ps(_mm_loadl_epi64(p.cast()))));

@@ -113,12 +113,12 @@ impl Simd for Avx512 {
             let low = _mm512_permutexvar_ps(codes, table[0]);
             _mm512_mask_permutexvar_ps(low, high, codes, table[1])
         }
-        fn five_bits(self, d: f32, codes: __m512i, high: __mmask16) -> __m512 {
+        fn five_bits(self, scales: [f32; 2], codes: __m512i, high: __mmask16) -> __m512 {
             // One addition under the mask takes either port; a second look-up only the one that
             // the first has used.
-            let table = _mm512_mul_ps(_mm512_load_ps(BELOW_ZERO.floats.as_ptr()), _mm512_set1_ps(d));
+            let table = _mm512_mul_ps(_mm512_load_ps(BELOW_ZERO.floats.as_ptr()), _mm512_set1_ps(scales[0]));
             let low = _mm512_permutexvar_ps(codes, table);
-            _mm512_mask_add_ps(low, high, low, _mm512_set1_ps(16.0 * d))
+            _mm512_mask_add_ps(low, high, low, _mm512_set1_ps(scales[1]))
         }
         fn add_where(self, mask: __mmask16, v: __m512, x: __m512) -> __m512 { _mm512_mask_add_ps(v, mask, v, x) }
     }
@@ -135,6 +135,7 @@ impl Simd for Avx512 {
             let bits = i32::from(p.cast::<u16>().read_unaligned());
             _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)))
         }
+        fn leading_half(self, p: *const u8) -> f32 { _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(p.cast()))) }
         fn two_halves(self, p: *const u8) -> [f32; 2] {
             let mut out = [0.0; 2];
             _mm_storel_epi64(out.as_mut_ptr().cast(), _mm_castps_si128(_mm_cvtph_ps(_mm_loadl_epi64(p.cast()))));

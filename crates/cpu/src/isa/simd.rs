@@ -67,6 +67,14 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `p` points at 2 readable bytes.
     unsafe fn half(self, p: *const u8) -> f32;
+    /// The same where more bytes follow, which some processors load faster.
+    /// # Safety
+    /// `p` points at 8 readable bytes.
+    #[inline(always)]
+    unsafe fn leading_half(self, p: *const u8) -> f32 {
+        // SAFETY: as the caller vouches.
+        unsafe { self.half(p) }
+    }
     /// Two half-precision numbers that stand side by side.
     /// # Safety
     /// `p` points at 8 readable bytes (so many are loaded at once).
@@ -102,10 +110,10 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn lookup(self, table: Self::Table, codes: Self::Codes) -> Self::V;
     /// Looks sixteen codes up whose fifth bits are `high`.
     fn lookup5(self, table: Self::Table5, codes: Self::Codes, high: Self::Mask) -> Self::V;
-    /// `d * (code + 16 * high - 16)`, exact for a `d` of half precision.
+    /// `d * (code + 16 * high - 16)`, exact for a `d` of half precision; `scales` are `d`, `16 d`.
     #[inline(always)]
-    fn five_bits(self, d: f32, codes: Self::Codes, high: Self::Mask) -> Self::V {
-        self.lookup5(self.affine_table5(d, -16.0 * d), codes, high)
+    fn five_bits(self, scales: [f32; 2], codes: Self::Codes, high: Self::Mask) -> Self::V {
+        self.lookup5(self.affine_table5(scales[0], -scales[1]), codes, high)
     }
     /// Lane `i` is bit `i`.
     fn mask_of_bits(self, bits: u16) -> Self::Mask;

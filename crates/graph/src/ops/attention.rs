@@ -41,9 +41,20 @@ impl Builder {
     }
 
     /// `[Tokens, n_heads * head_dim]`; `sinks` is `[n_heads]`.
-    pub const fn attention(&mut self, q: ValueId, cache: ResourceId, sinks: Option<WeightId>, op: Attention) -> ValueId {
+    pub const fn attention(
+        &mut self,
+        q: ValueId,
+        cache: ResourceId,
+        sinks: Option<WeightId>,
+        op: Attention,
+    ) -> ValueId {
         let shape = self.shape(q);
-        self.check("attention", "n_heads * head_dim must be the width of the queries", shape.cols, op.n_heads * op.head_dim);
+        self.check(
+            "attention",
+            "n_heads * head_dim must be the width of the queries",
+            shape.cols,
+            op.n_heads * op.head_dim,
+        );
         if op.n_kv_heads == 0 || !op.n_heads.is_multiple_of(op.n_kv_heads) {
             self.fail("attention", "n_kv_heads must divide n_heads", op.n_heads, op.n_kv_heads);
         }
@@ -91,7 +102,16 @@ impl Attention {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the operands of one head, used once")]
-    fn one_head(&self, q: &[f32], sink: Option<f64>, h: usize, t: usize, batch: &crate::batch::Batch, k: &[f32], v: &[f32]) -> Vec<f32> {
+    fn one_head(
+        &self,
+        q: &[f32],
+        sink: Option<f64>,
+        h: usize,
+        t: usize,
+        batch: &crate::batch::Batch,
+        k: &[f32],
+        v: &[f32],
+    ) -> Vec<f32> {
         let head_dim = self.head_dim as usize;
         let group = h / (self.n_heads / self.n_kv_heads) as usize;
         let position = batch.positions[t];

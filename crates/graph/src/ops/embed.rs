@@ -18,11 +18,7 @@ impl Builder {
     /// `[Tokens, n_in]` of a table `[n_in, n_vocab]`.
     pub const fn embed(&mut self, table: WeightId, scale: f32) -> ValueId {
         let [width, _, _] = self.weight_shape(table);
-        self.node(
-            Op::Embed(Embed { scale }),
-            Operands::values(&[]).weights(&[table]),
-            &[Shape::tokens(width)],
-        )
+        self.node(Op::Embed(Embed { scale }), Operands::values(&[]).weights(&[table]), &[Shape::tokens(width)])
     }
 }
 

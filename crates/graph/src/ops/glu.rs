@@ -108,23 +108,27 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     for (name, activation) in activations {
         for (n_tokens, width, spread) in [(1, 64, 1.0), (3, 577, 8.0), (33, 100, 40.0)] {
-            cases.push(Case::new(format!("glu/{name}/{n_tokens}x{width}"), 2e-6).spread(spread).tokens(n_tokens).build(|b| {
-                let gate = b.input(Shape::tokens(width));
-                let up = b.input(Shape::tokens(width));
-                let y = b.glu(gate, up, activation);
-                b.output(y);
-            }));
+            cases.push(
+                Case::new(format!("glu/{name}/{n_tokens}x{width}"), 2e-6).spread(spread).tokens(n_tokens).build(|b| {
+                    let gate = b.input(Shape::tokens(width));
+                    let up = b.input(Shape::tokens(width));
+                    let y = b.glu(gate, up, activation);
+                    b.output(y);
+                }),
+            );
         }
     }
     for dtype in matrix_types() {
         for n_tokens in [1, 5, 34] {
-            cases.push(Case::new(format!("matmul_glu/{dtype}/{n_tokens}"), 2e-5).dtype(dtype).tokens(n_tokens).build(|b| {
-                let x = b.input(Shape::tokens(256));
-                let gate = b.matrix("gate", 256, 70);
-                let up = b.matrix("up", 256, 70);
-                let y = b.matmul_glu(x, gate, up, Activation::Silu);
-                b.output(y);
-            }));
+            cases.push(Case::new(format!("matmul_glu/{dtype}/{n_tokens}"), 2e-5).dtype(dtype).tokens(n_tokens).build(
+                |b| {
+                    let x = b.input(Shape::tokens(256));
+                    let gate = b.matrix("gate", 256, 70);
+                    let up = b.matrix("up", 256, 70);
+                    let y = b.matmul_glu(x, gate, up, Activation::Silu);
+                    b.output(y);
+                },
+            ));
         }
     }
     cases

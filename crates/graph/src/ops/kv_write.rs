@@ -62,7 +62,8 @@ pub(super) fn cases() -> Vec<Case> {
                 let v = b.input(Shape::tokens(width));
                 let cache = b.kv_cache(heads, head_dim);
                 b.kv_write(k, v, cache);
-                let one_key = Attention { n_heads: heads, n_kv_heads: heads, head_dim, scale: 1.0, window: 1, softcap: 0.0 };
+                let one_key =
+                    Attention { n_heads: heads, n_kv_heads: heads, head_dim, scale: 1.0, window: 1, softcap: 0.0 };
                 let y = b.attention(k, cache, None, one_key);
                 b.output(y);
             })

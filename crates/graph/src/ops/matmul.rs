@@ -75,7 +75,16 @@ impl Matmul {
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in matrix_types() {
-        for (n_tokens, n_in, n_out) in [(1, 512, 70), (2, 256, 33), (5, 768, 64), (8, 256, 9), (9, 256, 65), (17, 256, 128), (33, 512, 48), (65, 256, 31)] {
+        for (n_tokens, n_in, n_out) in [
+            (1, 512, 70),
+            (2, 256, 33),
+            (5, 768, 64),
+            (8, 256, 9),
+            (9, 256, 65),
+            (17, 256, 128),
+            (33, 512, 48),
+            (65, 256, 31),
+        ] {
             let name = format!("matmul/{dtype}/{n_tokens}x{n_in}x{n_out}");
             cases.push(Case::new(name, 1e-5).dtype(dtype).tokens(n_tokens).build(|b| {
                 let x = b.input(Shape::tokens(n_in));

@@ -4,7 +4,10 @@
 //! builder method; the scalar reference (f32 in, f64 sums); the test cases. A backend implements
 //! an op by giving it an arm in its own `kernels.rs`; the `match` there is exhaustive.
 
-#![allow(clippy::cast_possible_truncation, reason = "references sum in f64 and round once; counts are bounded by shape rules")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "references sum in f64 and round once; counts are bounded by shape rules"
+)]
 
 mod add;
 mod argmax;

@@ -60,8 +60,8 @@ pub(super) fn shape(program: &Program) -> Shape {
     let shown = |content| {
         let message = Message { content: Some(content), ..Message::text("user", "") };
         let text = probe(program, Shape::STANDARD, Probe { messages: &[message], ..Probe::default() })?;
-        // A list that is printed rather than read shows its brackets.
-        text.contains(PROBE).then(|| !text.contains("[{"))
+        // A part that is printed rather than read shows its type.
+        text.contains(PROBE).then(|| !text.contains("'type'"))
     };
     let text = shown(Content::Text(PROBE.to_owned())).is_some();
     let parts = shown(Content::Parts(vec![text_part(PROBE)])) == Some(true);
@@ -70,9 +70,9 @@ pub(super) fn shape(program: &Program) -> Shape {
         (false, true) => ContentForm::Parts,
         (_, false) => ContentForm::Text,
     };
-    let forms = [AbsentForm::Missing, AbsentForm::Null, AbsentForm::Empty]
-        .into_iter()
-        .flat_map(|absent| [ArgumentsForm::Object, ArgumentsForm::Text].map(|arguments| Shape { content, absent, arguments }));
+    let forms = [AbsentForm::Missing, AbsentForm::Empty, AbsentForm::Null].into_iter().flat_map(|absent| {
+        [ArgumentsForm::Object, ArgumentsForm::Text].map(|arguments| Shape { content, absent, arguments })
+    });
     let calls = [Message::text("user", "Hi"), Message { content: None, ..calling(1) }];
     let mut rendered = forms.filter_map(|shape| {
         let text = probe(program, shape, Probe { messages: &calls, ..Probe::default() })?;
@@ -91,7 +91,8 @@ pub(super) fn shape(program: &Program) -> Shape {
 pub(super) fn capabilities(program: &Program) -> Capabilities {
     let user = || Message::text("user", "Hi");
     let shows = |messages: &[Message], tools: &[Json], wanted: &str| {
-        probe(program, program.shape(), Probe { messages, tools, ..Probe::default() }).is_some_and(|text| text.contains(wanted))
+        probe(program, program.shape(), Probe { messages, tools, ..Probe::default() })
+            .is_some_and(|text| text.contains(wanted))
     };
     let switches = |name: &str, values: [Json; 2]| {
         let [a, b] = values.map(|value| {

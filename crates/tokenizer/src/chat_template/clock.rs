@@ -49,7 +49,13 @@ impl LocalTime {
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
         let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
         let year = year_of_era + era * 400 + i64::from(month <= 2);
-        (1000..=9999).contains(&year).then_some(LocalTime { year, month, day, second_of_day: local.rem_euclid(86_400), days })
+        (1000..=9999).contains(&year).then_some(LocalTime {
+            year,
+            month,
+            day,
+            second_of_day: local.rem_euclid(86_400),
+            days,
+        })
     }
 
     /// Writes the time as `format` says. `Err` carries the directive that is not known.
@@ -68,7 +74,12 @@ impl LocalTime {
             };
             let known = directive.is_some_and(|directive| self.write(directive, pad, &mut out));
             if !known {
-                return Err(["%"].into_iter().map(String::from).chain(pad.map(String::from)).chain(directive.map(String::from)).collect());
+                return Err(["%"]
+                    .into_iter()
+                    .map(String::from)
+                    .chain(pad.map(String::from))
+                    .chain(directive.map(String::from))
+                    .collect());
             }
         }
         Ok(out)
@@ -163,16 +174,41 @@ mod tests {
     use super::LocalTime;
 
     /// Written by Python's `datetime.strftime`.
-    const FORMAT: &str = "%a %A %w %d %b %B %m %y %Y %H %I %p %M %S %f %j %c %x %X %% %e %D %F %T %R %h %u %C %-d %-m %_d %-H %k %l %-j";
+    const FORMAT: &str =
+        "%a %A %w %d %b %B %m %y %Y %H %I %p %M %S %f %j %c %x %X %% %e %D %F %T %R %h %u %C %-d %-m %_d %-H %k %l %-j";
     const CASES: [(i64, &str); 8] = [
-        (0, "Thu Thursday 4 01 Jan January 01 70 1970 00 12 AM 00 00 000000 001 Thu Jan  1 00:00:00 1970 01/01/70 00:00:00 %  1 01/01/70 1970-01-01 00:00:00 00:00 Jan 4 19 1 1  1 0  0 12 1"),
-        (1_721_988_000, "Fri Friday 5 26 Jul July 07 24 2024 10 10 AM 00 00 000000 208 Fri Jul 26 10:00:00 2024 07/26/24 10:00:00 % 26 07/26/24 2024-07-26 10:00:00 10:00 Jul 5 20 26 7 26 10 10 10 208"),
-        (951_782_400, "Tue Tuesday 2 29 Feb February 02 00 2000 00 12 AM 00 00 000000 060 Tue Feb 29 00:00:00 2000 02/29/00 00:00:00 % 29 02/29/00 2000-02-29 00:00:00 00:00 Feb 2 20 29 2 29 0  0 12 60"),
-        (253_402_300_799, "Fri Friday 5 31 Dec December 12 99 9999 23 11 PM 59 59 000000 365 Fri Dec 31 23:59:59 9999 12/31/99 23:59:59 % 31 12/31/99 9999-12-31 23:59:59 23:59 Dec 5 99 31 12 31 23 23 11 365"),
-        (1_483_228_799, "Sat Saturday 6 31 Dec December 12 16 2016 23 11 PM 59 59 000000 366 Sat Dec 31 23:59:59 2016 12/31/16 23:59:59 % 31 12/31/16 2016-12-31 23:59:59 23:59 Dec 6 20 31 12 31 23 23 11 366"),
-        (4_107_542_399, "Sun Sunday 0 28 Feb February 02 00 2100 23 11 PM 59 59 000000 059 Sun Feb 28 23:59:59 2100 02/28/00 23:59:59 % 28 02/28/00 2100-02-28 23:59:59 23:59 Feb 7 21 28 2 28 23 23 11 59"),
-        (1_735_603_200, "Tue Tuesday 2 31 Dec December 12 24 2024 00 12 AM 00 00 000000 366 Tue Dec 31 00:00:00 2024 12/31/24 00:00:00 % 31 12/31/24 2024-12-31 00:00:00 00:00 Dec 2 20 31 12 31 0  0 12 366"),
-        (-30_610_224_000, "Wed Wednesday 3 01 Jan January 01 00 1000 00 12 AM 00 00 000000 001 Wed Jan  1 00:00:00 1000 01/01/00 00:00:00 %  1 01/01/00 1000-01-01 00:00:00 00:00 Jan 3 10 1 1  1 0  0 12 1"),
+        (
+            0,
+            "Thu Thursday 4 01 Jan January 01 70 1970 00 12 AM 00 00 000000 001 Thu Jan  1 00:00:00 1970 01/01/70 00:00:00 %  1 01/01/70 1970-01-01 00:00:00 00:00 Jan 4 19 1 1  1 0  0 12 1",
+        ),
+        (
+            1_721_988_000,
+            "Fri Friday 5 26 Jul July 07 24 2024 10 10 AM 00 00 000000 208 Fri Jul 26 10:00:00 2024 07/26/24 10:00:00 % 26 07/26/24 2024-07-26 10:00:00 10:00 Jul 5 20 26 7 26 10 10 10 208",
+        ),
+        (
+            951_782_400,
+            "Tue Tuesday 2 29 Feb February 02 00 2000 00 12 AM 00 00 000000 060 Tue Feb 29 00:00:00 2000 02/29/00 00:00:00 % 29 02/29/00 2000-02-29 00:00:00 00:00 Feb 2 20 29 2 29 0  0 12 60",
+        ),
+        (
+            253_402_300_799,
+            "Fri Friday 5 31 Dec December 12 99 9999 23 11 PM 59 59 000000 365 Fri Dec 31 23:59:59 9999 12/31/99 23:59:59 % 31 12/31/99 9999-12-31 23:59:59 23:59 Dec 5 99 31 12 31 23 23 11 365",
+        ),
+        (
+            1_483_228_799,
+            "Sat Saturday 6 31 Dec December 12 16 2016 23 11 PM 59 59 000000 366 Sat Dec 31 23:59:59 2016 12/31/16 23:59:59 % 31 12/31/16 2016-12-31 23:59:59 23:59 Dec 6 20 31 12 31 23 23 11 366",
+        ),
+        (
+            4_107_542_399,
+            "Sun Sunday 0 28 Feb February 02 00 2100 23 11 PM 59 59 000000 059 Sun Feb 28 23:59:59 2100 02/28/00 23:59:59 % 28 02/28/00 2100-02-28 23:59:59 23:59 Feb 7 21 28 2 28 23 23 11 59",
+        ),
+        (
+            1_735_603_200,
+            "Tue Tuesday 2 31 Dec December 12 24 2024 00 12 AM 00 00 000000 366 Tue Dec 31 00:00:00 2024 12/31/24 00:00:00 % 31 12/31/24 2024-12-31 00:00:00 00:00 Dec 2 20 31 12 31 0  0 12 366",
+        ),
+        (
+            -30_610_224_000,
+            "Wed Wednesday 3 01 Jan January 01 00 1000 00 12 AM 00 00 000000 001 Wed Jan  1 00:00:00 1000 01/01/00 00:00:00 %  1 01/01/00 1000-01-01 00:00:00 00:00 Jan 3 10 1 1  1 0  0 12 1",
+        ),
     ];
 
     #[test]

@@ -70,6 +70,8 @@ pub enum Limit {
     TemplateBytes,
     /// Tokens between one pair of braces.
     TagTokens,
+    /// Brackets within brackets.
+    Brackets,
     /// `elif` tags.
     Branches,
     /// Steps taken and bytes made while rendering.
@@ -78,7 +80,7 @@ pub enum Limit {
     OutputBytes,
     /// Calls within calls.
     Recursion,
-    /// Lists within lists that the template keeps.
+    /// Lists within lists that the template makes.
     Nesting,
     /// Lists within lists that the conversation brings.
     InputNesting,
@@ -89,6 +91,7 @@ impl std::fmt::Display for Limit {
         f.write_str(match self {
             Limit::TemplateBytes => "too long in bytes",
             Limit::TagTokens => "too many tokens between one pair of braces",
+            Limit::Brackets => "too many open brackets",
             Limit::Branches => "too many elif branches",
             Limit::Work => "too much work",
             Limit::OutputBytes => "too much output in bytes",

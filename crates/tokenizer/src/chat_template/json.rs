@@ -32,7 +32,16 @@ pub(super) fn tojson(
         Some(pair) => (separator(&pair, 0)?, separator(&pair, 1)?),
         None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
     };
-    let mut writer = Writer { state, ensure_ascii, indent, item_separator, key_separator, sort_keys, out: String::new(), charged: 0 };
+    let mut writer = Writer {
+        state,
+        ensure_ascii,
+        indent,
+        item_separator,
+        key_separator,
+        sort_keys,
+        out: String::new(),
+        charged: 0,
+    };
     writer.value(value, 0)?;
     Ok(Value::from(writer.out))
 }

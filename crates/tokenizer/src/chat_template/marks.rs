@@ -121,12 +121,16 @@ impl<'a> Marked<'a> {
 pub(super) fn parts<'a>(text: &'a str, outside: &'a [Range<usize>]) -> impl Iterator<Item = Part<'a>> {
     let mut at = 0;
     let last = text.len()..text.len();
-    outside.iter().cloned().chain([last]).flat_map(move |span| {
-        let trusted = Part { text: &text[at..span.start], trusted: true };
-        at = span.end;
-        [trusted, Part { text: &text[span], trusted: false }]
-    })
-    .filter(|part| !part.text.is_empty())
+    outside
+        .iter()
+        .cloned()
+        .chain([last])
+        .flat_map(move |span| {
+            let trusted = Part { text: &text[at..span.start], trusted: true };
+            at = span.end;
+            [trusted, Part { text: &text[span], trusted: false }]
+        })
+        .filter(|part| !part.text.is_empty())
 }
 
 fn first_mark(text: &str) -> Option<char> {
@@ -156,14 +160,17 @@ mod tests {
         let source = marked("ab[cd]ef[gh]");
         let read = Marked::read(&source);
         assert_eq!(read.text(), "abcdefgh");
-        for (range, expected) in [(0..8, "ab[cd]ef[gh]"), (3..7, "[d]ef[g]"), (0..2, "ab"), (2..4, "[cd]"), (4..4, "")] {
+        for (range, expected) in [(0..8, "ab[cd]ef[gh]"), (3..7, "[d]ef[g]"), (0..2, "ab"), (2..4, "[cd]"), (4..4, "")]
+        {
             assert_eq!(read.slice(range), marked(expected));
         }
     }
 
     #[test]
     fn a_lost_partner_widens_what_is_from_outside() {
-        for (source, expected) in [("ab[cd", "ab[cd]"), ("ab]cd", "[ab]cd"), ("][", ""), ("[a[b]c", "[ab]c"), ("[a][b]", "[ab]")] {
+        for (source, expected) in
+            [("ab[cd", "ab[cd]"), ("ab]cd", "[ab]cd"), ("][", ""), ("[a[b]c", "[ab]c"), ("[a][b]", "[ab]")]
+        {
             let source = marked(source);
             let read = Marked::read(&source);
             assert_eq!(read.slice(0..read.text().len()), marked(expected), "{source:?}");

@@ -115,7 +115,9 @@ impl Message {
         fields.insert("role".to_owned(), self.role.clone().into());
         let content = match (&self.content, shape.absent) {
             // A template that tells calls by null must not be misled by an empty text.
-            (Some(Content::Text(text)), AbsentForm::Null) if text.is_empty() && self.tool_calls.is_some() => Some(Json::Null),
+            (Some(Content::Text(text)), AbsentForm::Null) if text.is_empty() && self.tool_calls.is_some() => {
+                Some(Json::Null)
+            }
             (Some(content), _) => Some(content.to_json(place, shape.content)?),
             (None, AbsentForm::Missing) => None,
             (None, AbsentForm::Null) => Some(Json::Null),
@@ -150,7 +152,9 @@ impl Content {
         Ok(match (self, form) {
             (Content::Text(text), ContentForm::Text | ContentForm::Both) => text.clone().into(),
             (Content::Text(text), ContentForm::Parts) => serde_json::json!([{"type": "text", "text": text}]),
-            (Content::Parts(parts), ContentForm::Parts | ContentForm::Both) => parts.iter().cloned().map(Json::from).collect(),
+            (Content::Parts(parts), ContentForm::Parts | ContentForm::Both) => {
+                parts.iter().cloned().map(Json::from).collect()
+            }
             (Content::Parts(parts), ContentForm::Text) => {
                 let text = |part: &Map<String, Json>| match part.get("text") {
                     Some(Json::String(text)) => Ok(text.clone()),

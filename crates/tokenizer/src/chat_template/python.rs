@@ -1,9 +1,10 @@
 //! Values written as Python writes them: `str`, `repr` and the digits of a float.
 //!
 //! Templates were made for an engine in Python, and `{{ value }}` shows it: `True`, `None`, `{'a': [1.0, 'b']}`. Marks around
-//! text from outside pass through unharmed.
+//! text from outside pass through unharmed. Whoever lets a template cause this pays for the value first.
 
 use super::marks::Marked;
+use super::values::List;
 use minijinja::value::{Value, ValueKind};
 use std::fmt::Write;
 
@@ -47,7 +48,8 @@ fn write(value: &Value, out: &mut String) {
             Err(_) => out.push_str(&value.to_string()),
         },
         ValueKind::Seq | ValueKind::Iterable => {
-            let (open, close) = if value.is_tuple() { ('(', ')') } else { ('[', ']') };
+            let is_tuple = value.is_tuple() || value.downcast_object_ref::<List>().is_some_and(|list| list.is_tuple);
+            let (open, close) = if is_tuple { ('(', ')') } else { ('[', ']') };
             out.push(open);
             let mut n_items = 0;
             for item in value.try_iter().into_iter().flatten() {
@@ -57,7 +59,7 @@ fn write(value: &Value, out: &mut String) {
                 write(&item, out);
                 n_items += 1;
             }
-            if n_items == 1 && value.is_tuple() {
+            if n_items == 1 && is_tuple {
                 out.push(',');
             }
             out.push(close);

@@ -2,21 +2,18 @@
 //!
 //! `super` has the reasons. Limits grow with the conversation, so that a long one is no different from a short one.
 
+use super::marks::Marked;
 use super::message::{Message, Shape};
 use super::values::Marking;
 use super::{Error, Limit, Limits, RenderInput, Rendered, SpecialTokens, Tracing, capabilities, environment, source};
-use super::marks::Marked;
 use aho_corasick::{AhoCorasick, MatchKind};
 use minijinja::Environment;
 use minijinja::value::Value;
 use serde_json::Value as Json;
-use std::collections::HashSet;
 use std::io;
 
 /// The name of a template inside of its engine.
 const NAME: &str = "chat";
-/// Words of the protocol, which templates compare and print as their own.
-const PROTOCOL_WORDS: [&str; 8] = ["system", "developer", "user", "assistant", "tool", "function", "ipython", "text"];
 /// The share of the work of a render that a probe may take.
 const PROBE_SHARE: u64 = 20;
 
@@ -24,8 +21,6 @@ const PROBE_SHARE: u64 = 20;
 #[derive(Debug)]
 pub(super) struct Program {
     environment: Environment<'static>,
-    /// The words that are not marked.
-    words: HashSet<String>,
     special: SpecialTokens,
     limits: Limits,
     shape: Shape,
@@ -33,6 +28,7 @@ pub(super) struct Program {
 
 /// A conversation as JSON: the variables of a template.
 struct Variables {
+    messages: Vec<Json>,
     pairs: Vec<(String, Json)>,
     bytes: u64,
 }
@@ -44,12 +40,10 @@ impl Program {
             let limit = limits.template_bytes_max as u64;
             return Err(Error::Limit { line: None, what: Limit::TemplateBytes, limit });
         }
-        let prepared = source::prepare(source)?;
+        let text = source::rewrite(source)?;
         let mut environment = environment::environment(&limits);
-        environment.add_template_owned(NAME, prepared.text).map_err(|error| environment::error(&error, &limits))?;
-        let mut words = prepared.words;
-        words.extend(PROTOCOL_WORDS.map(str::to_owned));
-        let mut program = Program { environment, words, special, limits, shape: Shape::STANDARD };
+        environment.add_template_owned(NAME, text).map_err(|error| environment::error(&error, &limits))?;
+        let mut program = Program { environment, special, limits, shape: Shape::STANDARD };
         program.shape = capabilities::shape(&program);
         Ok(program)
     }
@@ -62,13 +56,17 @@ impl Program {
     pub(super) fn render(&self, input: &RenderInput<'_>) -> Result<Rendered, Error> {
         let variables = Self::variables(input, self.shape)?;
         let text = self.run(input, &variables, Marking::Off, self.limits)?;
-        let limits = Limits { work_max: 2 * self.limits.work_max, output_bytes_max: 2 * self.limits.output_bytes_max, ..self.limits };
+        let limits = Limits {
+            work_max: 2 * self.limits.work_max,
+            output_bytes_max: 2 * self.limits.output_bytes_max,
+            ..self.limits
+        };
         let traced = |marking, tracing| {
             let marked = self.run(input, &variables, marking, limits).ok()?;
             let (found, outside) = Marked::read_strictly(&marked)?;
             (found == text).then_some(Rendered { text: found, outside, tracing })
         };
-        if let Some(rendered) = traced(Marking::Strings(&self.words), Tracing::Strings) {
+        if let Some(rendered) = traced(Marking::Strings, Tracing::Strings) {
             return Ok(rendered);
         }
         let tokens = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&self.special.control);
@@ -85,16 +83,22 @@ impl Program {
 
     fn variables(input: &RenderInput<'_>, shape: Shape) -> Result<Variables, Error> {
         let message = |(place, message): (usize, &Message)| message.to_json(place, shape);
-        let messages = input.messages.iter().enumerate().map(message).collect::<Result<Json, _>>()?;
+        let messages = input.messages.iter().enumerate().map(message).collect::<Result<Vec<_>, _>>()?;
         let tools = if input.tools.is_empty() { Json::Null } else { input.tools.to_vec().into() };
         let mut pairs: Vec<_> = input.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        pairs.extend([("messages".to_owned(), messages), ("tools".to_owned(), tools)]);
-        let bytes = pairs.iter().map(|(_, value)| n_bytes(value)).sum();
-        Ok(Variables { pairs, bytes })
+        pairs.push(("tools".to_owned(), tools));
+        let bytes = messages.iter().chain(pairs.iter().map(|(_, value)| value)).map(n_bytes).sum();
+        Ok(Variables { messages, pairs, bytes })
     }
 
     /// Renders once.
-    fn run(&self, input: &RenderInput<'_>, variables: &Variables, marking: Marking<'_>, limits: Limits) -> Result<String, Error> {
+    fn run(
+        &self,
+        input: &RenderInput<'_>,
+        variables: &Variables,
+        marking: Marking<'_>,
+        limits: Limits,
+    ) -> Result<String, Error> {
         let mut context = vec![
             ("bos_token".to_owned(), Value::from(self.special.bos.as_str())),
             ("eos_token".to_owned(), Value::from(self.special.eos.as_str())),
@@ -104,12 +108,14 @@ impl Program {
         for (name, value) in &variables.pairs {
             context.push((name.clone(), marking.value(value)?));
         }
+        context.push(("messages".to_owned(), marking.messages(&variables.messages)?));
         context.push(("add_generation_prompt".to_owned(), Value::from(input.add_generation_prompt)));
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(limits.work_max.saturating_add(variables.bytes)));
         let mut output = Output {
             bytes: Vec::new(),
-            bytes_max: usize::try_from(limits.output_bytes_max.saturating_add(8 * variables.bytes)).unwrap_or(usize::MAX),
+            bytes_max: usize::try_from(limits.output_bytes_max.saturating_add(8 * variables.bytes))
+                .unwrap_or(usize::MAX),
         };
         let result = environment
             .get_template(NAME)
@@ -145,6 +151,8 @@ fn n_bytes(json: &Json) -> u64 {
         Json::Null | Json::Bool(_) | Json::Number(_) => 8,
         Json::String(text) => 8 + text.len() as u64,
         Json::Array(items) => 8 + items.iter().map(n_bytes).sum::<u64>(),
-        Json::Object(fields) => 8 + fields.iter().map(|(key, value)| 8 + key.len() as u64 + n_bytes(value)).sum::<u64>(),
+        Json::Object(fields) => {
+            8 + fields.iter().map(|(key, value)| 8 + key.len() as u64 + n_bytes(value)).sum::<u64>()
+        }
     }
 }

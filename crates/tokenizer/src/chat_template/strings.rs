@@ -1,29 +1,54 @@
 //! Python's methods of strings, and the filters of strings, for strings with marks.
 //!
-//! Each works on the text as if it had no marks and puts them back into what it cuts out. The engine's own operators do not:
-//! indexing or slicing text from outside moves its marks. `super` notices that, since the result then differs.
+//! Each works on the text as if it had no marks and puts them back into what it cuts out.
 
 use super::marks::{self, Marked};
 use super::python;
+use super::values::charge;
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::ops::Range;
 
 /// Adds the filters.
 pub(super) fn add_filters(environment: &mut Environment<'_>) {
-    environment.add_filter("trim", |value: &Value, chars: Option<Value>| strip(&text_of(value), chars.as_ref(), (true, true)));
-    environment.add_filter("lower", |value: &Value| Marked::read(&text_of(value)).map(str::to_lowercase));
-    environment.add_filter("upper", |value: &Value| Marked::read(&text_of(value)).map(str::to_uppercase));
-    environment.add_filter("capitalize", |value: &Value| capitalize(&text_of(value)));
-    environment.add_filter("title", |value: &Value| {
-        title(&text_of(value), |before| before.is_none_or(|c| c.is_whitespace() || "-({[<".contains(c)))
-    });
-    environment.add_filter("string", |value: &Value| python::text(value));
+    environment.add_filter(
+        "trim",
+        |state: &State<'_, '_>, value: Value, chars: Option<Value>| -> Result<String, Error> {
+            Ok(strip(&text_of(state, &value)?, chars.as_ref(), (true, true)))
+        },
+    );
+    environment.add_filter("string", |state: &State<'_, '_>, value: Value| text_of(state, &value));
     environment.add_filter("length", length);
     environment.add_filter("count", length);
-    environment.add_filter("replace", |state: &State<'_, '_>, value: &Value, old: Value, new: Value, count: Option<i64>| {
-        replace(state, &text_of(value), &text_of(&old), &text_of(&new), count)
-    });
+    environment.add_filter(
+        "replace",
+        |state: &State<'_, '_>, value: Value, old: Value, new: Value, count: Option<i64>| -> Result<String, Error> {
+            replace(state, &text_of(state, &value)?, &text_of(state, &old)?, &text_of(state, &new)?, count)
+        },
+    );
+    let changes: [(&str, fn(&str) -> String); 4] = [
+        ("lower", |text| Marked::read(text).map(str::to_lowercase)),
+        ("upper", |text| Marked::read(text).map(str::to_uppercase)),
+        ("capitalize", capitalize),
+        ("title", |text| title(text, |before| before.is_none_or(|c| c.is_whitespace() || "-({[<".contains(c)))),
+    ];
+    for (name, change) in changes {
+        environment.add_filter(name, move |state: &State<'_, '_>, value: Value| {
+            text_of(state, &value).map(|text| change(&text))
+        });
+    }
+}
+
+/// What a filter takes as text: a string as it is, everything else as `str` writes it.
+pub(super) fn text_of(state: &State<'_, '_>, value: &Value) -> Result<String, Error> {
+    charge(state, value)?;
+    Ok(python::text(value))
+}
+
+/// The characters of a string, each marked as it was.
+pub(super) fn chars(text: &str) -> Vec<String> {
+    let text = Marked::read(text);
+    text.text().char_indices().map(|(start, c)| text.slice(start..start + c.len_utf8())).collect()
 }
 
 /// A method of a string; `None` if there is none of that name.
@@ -50,7 +75,8 @@ pub(super) fn method(state: &State<'_, '_>, text: &str, name: &str, args: &[Valu
         "startswith" => affix(text, args, |text, affix| text.starts_with(affix)),
         "endswith" => affix(text, args, |text, affix| text.ends_with(affix)),
         "replace" => from_args(args).and_then(|(old, new, count): (Value, Value, Option<i64>)| {
-            replace(state, text, &text_of(&old), &text_of(&new), count).map(Value::from)
+            let new = new.as_str().ok_or_else(|| invalid("expected a string"))?;
+            replace(state, text, &plain_argument(&old)?, new, count).map(Value::from)
         }),
         "find" => found(text, args, Side::Left),
         "rfind" => found(text, args, Side::Right),
@@ -58,9 +84,8 @@ pub(super) fn method(state: &State<'_, '_>, text: &str, name: &str, args: &[Valu
             Some(-1) => Err(invalid("substring not found")),
             _ => Ok(place),
         }),
-        "count" => from_args(args).map(|(wanted,): (Value,)| {
-            let (text, wanted) = (Marked::read(text), text_of(&wanted));
-            Value::from(text.text().matches(marks::plain(&wanted).as_ref()).count())
+        "count" => from_args(args).and_then(|(wanted,): (Value,)| {
+            Ok(Value::from(marks::plain(text).matches(plain_argument(&wanted)?.as_str()).count()))
         }),
         "join" => from_args(args).and_then(|(items,): (Value,)| join(state, text, &items)),
         _ => return predicate(text, name).map(|holds| no_args().map(|()| Value::from(holds))),
@@ -93,9 +118,9 @@ fn invalid(reason: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
 
-/// What a filter takes as text: a string as it is, everything else as `str` writes it.
-fn text_of(value: &Value) -> String {
-    python::text(value)
+/// An argument that must be text, without its marks.
+fn plain_argument(value: &Value) -> Result<String, Error> {
+    value.as_str().map(|text| marks::plain(text).into_owned()).ok_or_else(|| invalid("expected a string"))
 }
 
 /// What Python counts as white space.
@@ -103,7 +128,7 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1C}'..='\u{1F}').contains(&c)
 }
 
-fn length(value: &Value) -> Result<usize, Error> {
+fn length(value: Value) -> Result<usize, Error> {
     match (value.as_str(), value.kind()) {
         (Some(text), _) => Ok(marks::plain(text).chars().count()),
         (None, ValueKind::Undefined) => Ok(0),
@@ -121,7 +146,7 @@ fn strip_method(text: &str, args: &[Value], sides: (bool, bool)) -> Result<Value
 /// Takes `chars`, or white space, from the left, the right or both ends.
 fn strip(text: &str, chars: Option<&Value>, (left, right): (bool, bool)) -> String {
     let text = Marked::read(text);
-    let chars = chars.filter(|chars| !chars.is_none()).map(|chars| marks::plain(&text_of(chars)).into_owned());
+    let chars = chars.and_then(|chars| plain_argument(chars).ok());
     let goes = |c: char| chars.as_ref().map_or_else(|| is_space(c), |chars| chars.contains(c));
     let start = if left { text.text().len() - text.text().trim_start_matches(goes).len() } else { 0 };
     let end = if right { text.text().trim_end_matches(goes).len() } else { text.text().len() };
@@ -161,7 +186,7 @@ fn split_args(args: &[Value]) -> Result<(Option<String>, usize), Error> {
     let separator = named.get::<Option<Value>>("sep")?.or(separator).filter(|separator| !separator.is_none());
     let n_cuts = named.get::<Option<i64>>("maxsplit")?.or(n_cuts).unwrap_or(-1);
     named.assert_all_used()?;
-    let separator = separator.map(|separator| marks::plain(&text_of(&separator)).into_owned());
+    let separator = separator.map(|separator| plain_argument(&separator)).transpose()?;
     if separator.as_deref() == Some("") {
         return Err(invalid("empty separator"));
     }
@@ -240,7 +265,7 @@ fn split_lines(text: &str, args: &[Value]) -> Result<Value, Error> {
 
 fn partition(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
     let (separator,): (Value,) = from_args(args)?;
-    let separator = marks::plain(&text_of(&separator)).into_owned();
+    let separator = plain_argument(&separator)?;
     if separator.is_empty() {
         return Err(invalid("empty separator"));
     }
@@ -256,7 +281,7 @@ fn partition(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
 
 fn remove(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
     let (affix,): (Value,) = from_args(args)?;
-    let affix = marks::plain(&text_of(&affix)).into_owned();
+    let affix = plain_argument(&affix)?;
     let text = Marked::read(text);
     let rest = match side {
         Side::Left => text.text().strip_prefix(&affix),
@@ -289,9 +314,8 @@ fn affix(text: &str, args: &[Value], has: fn(&str, &str) -> bool) -> Result<Valu
 /// The place of a text in characters, or -1.
 fn found(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
     let (wanted,): (Value,) = from_args(args)?;
-    let (text, wanted) = (marks::plain(text), text_of(&wanted));
-    let wanted = marks::plain(&wanted);
-    let place = if side == Side::Left { text.find(wanted.as_ref()) } else { text.rfind(wanted.as_ref()) };
+    let (text, wanted) = (marks::plain(text), plain_argument(&wanted)?);
+    let place = if side == Side::Left { text.find(&wanted) } else { text.rfind(&wanted) };
     Ok(place.map_or(Value::from(-1), |place| Value::from(text[..place].chars().count())))
 }
 

@@ -84,7 +84,8 @@ fn a_control_token_in_pieces_stays_in_pieces() {
     let template = family("qwen3_5");
     let (_, control) = control_of("qwen3_5");
     let conversation = |first: &str, second: &str| {
-        let message = json!({"role": "user", "content": [{"type": "text", "text": first}, {"type": "text", "text": second}]});
+        let message =
+            json!({"role": "user", "content": [{"type": "text", "text": first}, {"type": "text", "text": second}]});
         Conversation { messages: vec![serde_json::from_value(message).unwrap()], ..Conversation::user("") }
     };
     let rendered = conversation("a<|im_", "start|>b").render(&template).unwrap();
@@ -105,18 +106,42 @@ fn marks_survive_what_templates_do_with_strings() {
         ("{{ [c, 'x'] }}", "<|a|>'", "[\"{<|a|>'}\", 'x']"),
         ("{{ c|replace('x', '<|b|>') }}", "1x<|a|>", "{1}<|b|>{<|a|>}"),
         ("{{ 'x'|replace('x', c) }}{{ c.removeprefix('q') }}", "q<|a|>", "{q<|a|><|a|>}"),
-        ("{% if c.startswith('<|a|>') and '<|b|>' in c and c|length == 10 %}{{ c }}{% endif %}", "<|a|><|b|>", "{<|a|><|b|>}"),
+        (
+            "{% if c.startswith('<|a|>') and '<|b|>' in c and c|length == 10 %}{{ c }}{% endif %}",
+            "<|a|><|b|>",
+            "{<|a|><|b|>}",
+        ),
         ("{% for line in c.splitlines() %}{{ line }};{% endfor %}", "<|a|>\nx", "{<|a|>};{x};"),
-        ("{% macro m(t) %}<|b|>{{ t }}{% endmacro %}{{ m(c)|trim }}{% set s %} {{ c }} {% endset %}{{ s|trim }}", "<|a|>", "<|b|>{<|a|><|a|>}"),
+        (
+            "{% macro m(t) %}<|b|>{{ t }}{% endmacro %}{{ m(c)|trim }}{% set s %} {{ c }} {% endset %}{{ s|trim }}",
+            "<|a|>",
+            "<|b|>{<|a|><|a|>}",
+        ),
         ("{{ '%s=%s'|format('k', c) }}{{ ('<|a|>' ~ c)[:5] }}", "<|b|>", "k={<|b|>}<|a|>"),
         ("{{ c.partition('=')[2] }}{{ c.rsplit('=', 1)[0] }}", "k=<|a|>", "{<|a|>k}"),
         ("{{ c }}{{ c }}", "", ""),
-        ("{{ c }}", "user", "user"),
+        ("{{ c }}", "user", "{user}"),
+        ("{{ c[0] }}-{{ c[1:] }}-{{ c[-1] }}{{ c[9] }}", "<|a|>", "{<}-{|a|>}-{>}"),
+        ("{{ c[::-1] }}{{ c[1:4] }}{{ c[:-1] }}", "<|a|>", "{>|a|<|a|<|a|}"),
+        ("{% for x in c|list %}{{ x }}.{% endfor %}{{ c|first }}{{ c|last }}", "<a", "{<}.{a}.{<a}"),
+        ("{{ c|reverse }}{{ c|int + 1 }}", "12", "{21}13"),
+        ("{% if c == 'open <|a|>' and c in ['x', 'open <|a|>'] and c != 'open' %}yes{% endif %}", "open <|a|>", "yes"),
+        (
+            "{% if c is eq('<|a|>') and [c] == ['<|a|>'] and {'k': c} == {'k': '<|a|>'} and c < 'a' %}yes{% endif %}",
+            "<|a|>",
+            "yes",
+        ),
+        ("{{ {c: 1}['<|a|>'] }}{{ {'<|a|>': 2}[c] }}{{ c in {'<|a|>': 1} }}", "<|a|>", "12True"),
+        ("{{ messages|selectattr('content', 'equalto', '<|a|>')|list|length }}", "<|a|>", "1"),
+        ("{{ c * 2 }}{{ [c, c]|join(c) }}{{ c + '<|b|>' ~ c }}", "x", "{xxxxxx}<|b|>{x}"),
+        ("{{ [c]|string }}{{ (c,) }}", "x", "['{x}']('{x}',)"),
     ] {
         let template = parse(&format!("{{% set c = messages[0].content %}}{source}")).unwrap();
         let rendered = Conversation::user(text).render(&template).unwrap();
-        let shown: String =
-            rendered.parts().map(|part| if part.trusted { part.text.to_owned() } else { format!("{{{}}}", part.text) }).collect();
+        let shown: String = rendered
+            .parts()
+            .map(|part| if part.trusted { part.text.to_owned() } else { format!("{{{}}}", part.text) })
+            .collect();
         assert_eq!(shown, expected, "{source}");
         assert_eq!(rendered.tracing(), Tracing::Strings, "{source}");
     }
@@ -124,20 +149,21 @@ fn marks_survive_what_templates_do_with_strings() {
 
 #[test]
 fn what_hides_the_origin_of_text_falls_back_to_control_tokens() {
-    const SECRET: &str = "{% if c == 'open sesame <|a|>' %}yes{% else %}no{% endif %}";
+    const PADDED: &str = "{{ '%-7s'|format(c) }}";
+    const CUT: &str = "{{ '%.5s'|format(c) }}";
     for (source, text, expected) in [
-        ("{{ c[0] }}{{ c[0] }}", "hello", Some(("hh", vec![]))),
-        ("{{ c[:-1] }}", "<|a|>!", Some(("<|a|>", vec!["<|a|>"]))),
-        ("{{ c[::-1] }}", "ok", Some(("ko", vec![]))),
-        (SECRET, "no sesame", Some(("no", vec![]))),
-        (SECRET, "open sesame <|a|>", None),
-        ("{{ c[2:] }}", "x<|a|>", None),
-        ("{% for x in c %}{{ x }}.{% endfor %}", "<|a|>", None),
+        (PADDED, "hi", Some(("hi     ", vec![]))),
+        (PADDED, "hi <|a|>", Some(("hi <|a|>", vec!["hi <|a|>"]))),
+        (PADDED, "<|a|>", None),
+        (CUT, "hello", Some(("hello", vec![]))),
+        (CUT, "hi <|a|>", None),
     ] {
         let template = parse(&format!("{{% set c = messages[0].content %}}{source}")).unwrap();
         match (Conversation::user(text).render(&template), expected) {
             (Ok(rendered), Some((whole, apart))) => {
                 assert_eq!((rendered.text(), outside(&rendered)), (whole, apart), "{source}");
+                let tracing = if text.len() > 7 { Tracing::Strings } else { Tracing::ControlTokens };
+                assert_eq!(rendered.tracing(), tracing, "{source}");
             }
             (Err(Error::Untraceable), None) => {}
             (other, expected) => panic!("{source}: {other:?}, expected {expected:?}"),

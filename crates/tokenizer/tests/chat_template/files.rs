@@ -44,7 +44,10 @@ fn a_file_without_a_template_says_so() {
 
 #[test]
 fn the_template_for_tools_is_taken_when_there_are_tools() {
-    let keys = [("tokenizer.chat_template", "plain {{ messages[0].content }}"), ("tokenizer.chat_template.tool_use", "{{ tools|length }} tools")];
+    let keys = [
+        ("tokenizer.chat_template", "plain {{ messages[0].content }}"),
+        ("tokenizer.chat_template.tool_use", "{{ tools|length }} tools"),
+    ];
     let template = template(&file("qwen3-a.gguf", &keys)).unwrap();
     let mut conversation = Conversation::user("x");
     assert_eq!(conversation.render(&template).unwrap().text(), "plain x");
@@ -54,7 +57,8 @@ fn the_template_for_tools_is_taken_when_there_are_tools() {
 
 #[test]
 fn a_broken_template_in_a_file_is_named() {
-    let keys = [("tokenizer.chat_template", "{{ messages[0].content }}"), ("tokenizer.chat_template.tool_use", "\n{% if %}")];
+    let keys =
+        [("tokenizer.chat_template", "{{ messages[0].content }}"), ("tokenizer.chat_template.tool_use", "\n{% if %}")];
     let result = template(&file("qwen3-a.gguf", &keys));
     assert!(matches!(result, Err(Error::Syntax { line: 2, .. })), "{result:?}");
 }

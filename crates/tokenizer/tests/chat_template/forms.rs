@@ -22,8 +22,10 @@ fn abilities_are_found_by_trying() {
         reasoning_effort: false,
         content_parts: false,
     };
-    const TOOLS: Capabilities = Capabilities { tools: true, tool_calls: true, parallel_tool_calls: true, tool_results: true, ..NONE };
-    const QWEN3: Capabilities = Capabilities { reasoning_history: true, thinking_switch: Some("enable_thinking"), ..TOOLS };
+    const TOOLS: Capabilities =
+        Capabilities { tools: true, tool_calls: true, parallel_tool_calls: true, tool_results: true, ..NONE };
+    const QWEN3: Capabilities =
+        Capabilities { reasoning_history: true, thinking_switch: Some("enable_thinking"), ..TOOLS };
     for (name, expected) in [
         // The template prints the role and content of any message, so answers of tools show.
         ("smollm2", Capabilities { tool_results: true, ..NONE }),
@@ -55,7 +57,8 @@ fn parts_become_text_for_a_template_that_knows_no_parts() {
 
 #[test]
 fn text_becomes_parts_for_a_template_that_knows_only_parts() {
-    let template = parse("{% for m in messages %}{% for p in m.content %}{{ p['text'] }}|{% endfor %}{% endfor %}").unwrap();
+    let template =
+        parse("{% for m in messages %}{% for p in m.content %}{{ p['text'] }}|{% endfor %}{% endfor %}").unwrap();
     assert!(template.capabilities().content_parts);
     assert_eq!(Conversation::user("hi").render(&template).unwrap().text(), "hi|");
 }
@@ -66,12 +69,14 @@ fn absent_content_takes_the_form_that_the_template_can_read() {
         {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}},
     ]}]);
     let body = "{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}";
+    let only_null = format!("{{% if m['content'] is none %}}null{body}{{% endif %}}");
     for (source, expected) in [
-        ("{{ m.content is defined }}", "TrueFalse"),
-        ("{{ m.content + '.' }}", "x.."),
-        ("{{ 'null' if m['content'] is none }}{% if m.content is undefined %}{{ raise_exception('no') }}{% endif %}", "null"),
+        (format!("{{{{ m.content is defined }}}}{body}"), "TrueFalse"),
+        (format!("{{{{ m.content + '.' }}}}{body}"), "x.."),
+        (format!("{{{{ m.content|tojson }}}}{body}"), "\"x\"\"\""),
+        (only_null, "null"),
     ] {
-        let template = parse(&format!("{{% for m in messages %}}{source}{body}{{% endfor %}}")).unwrap();
+        let template = parse(&format!("{{% for m in messages %}}{source}{{% endfor %}}")).unwrap();
         let rendered = with_messages(calls.clone()).render(&template).unwrap();
         assert_eq!(rendered.text(), format!("{expected}f{{\"a\": 1}}"), "{source}");
     }
@@ -83,7 +88,9 @@ fn arguments_take_the_form_that_the_template_can_read() {
         let call = json!({"type": "function", "function": {"name": "f", "arguments": arguments}});
         with_messages(json!([{"role": "assistant", "content": "", "tool_calls": [call]}]))
     };
-    let source = |inner: &str| format!("{{% for m in messages %}}{{% for c in m.tool_calls %}}{inner}{{% endfor %}}{{% endfor %}}");
+    let source = |inner: &str| {
+        format!("{{% for m in messages %}}{{% for c in m.tool_calls %}}{inner}{{% endfor %}}{{% endfor %}}")
+    };
     let objects = parse(&source("{% for k, v in c.function.arguments|items %}{{ k }}={{ v }}{% endfor %}")).unwrap();
     let texts = parse(&source("{{ 'args: ' + c.function.arguments }}")).unwrap();
     for arguments in [json!({"a": 1}), json!("{\"a\":1}")] {
@@ -97,8 +104,12 @@ fn arguments_take_the_form_that_the_template_can_read() {
 
 #[test]
 fn further_fields_reach_the_template_and_nulls_do_not() {
-    let template = parse("{% for m in messages %}{{ m.mood }}{{ 'name' in m }}{{ 'tool_calls' in m }}{{ 'x' in m }}{% endfor %}").unwrap();
-    let conversation = with_messages(json!([{"role": "user", "content": "", "name": null, "tool_calls": null, "x": null, "mood": "ok"}]));
+    let template =
+        parse("{% for m in messages %}{{ m.mood }}{{ 'name' in m }}{{ 'tool_calls' in m }}{{ 'x' in m }}{% endfor %}")
+            .unwrap();
+    let conversation = with_messages(
+        json!([{"role": "user", "content": "", "name": null, "tool_calls": null, "x": null, "mood": "ok"}]),
+    );
     assert_eq!(conversation.render(&template).unwrap().text(), "okFalseFalseFalse");
 }
 

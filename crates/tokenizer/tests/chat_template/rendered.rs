@@ -35,10 +35,8 @@ fn conversations_render_as_in_transformers() {
 #[test]
 fn constructs_render_as_in_transformers() {
     let file = cases("snippets");
-    let conversation = Conversation {
-        variables: file["variables"].as_object().unwrap().clone(),
-        ..Conversation::user("Hello!")
-    };
+    let conversation =
+        Conversation { variables: file["variables"].as_object().unwrap().clone(), ..Conversation::user("Hello!") };
     let mut problems = Vec::new();
     for case in file["cases"].as_array().unwrap() {
         let source = case["source"].as_str().unwrap();

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 use std::path::Path;
-use zinc_tokenizer::chat_template::{ChatTemplate, Error, Limits, LocalTime, Message, RenderInput, Rendered, SpecialTokens};
+use zinc_tokenizer::chat_template::{
+    ChatTemplate, Error, Limits, LocalTime, Message, RenderInput, Rendered, SpecialTokens,
+};
 
 /// The templates with cases.
 pub(crate) const FAMILIES: [&str; 12] = [
@@ -48,7 +50,11 @@ pub(crate) fn family(name: &str) -> ChatTemplate {
 /// A template whose control tokens are `<|a|>` and `<|b|>`.
 pub(crate) fn parse(source: &str) -> Result<ChatTemplate, Error> {
     let control = vec!["<|a|>".to_owned(), "<|b|>".to_owned()];
-    ChatTemplate::parse(source, SpecialTokens { bos: "<|a|>".to_owned(), eos: "<|b|>".to_owned(), control }, Limits::STANDARD)
+    ChatTemplate::parse(
+        source,
+        SpecialTokens { bos: "<|a|>".to_owned(), eos: "<|b|>".to_owned(), control },
+        Limits::STANDARD,
+    )
 }
 
 /// What a render is called with, owned.
