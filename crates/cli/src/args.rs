@@ -294,7 +294,7 @@ pub(crate) struct BenchArgs {
     pub(crate) tg: u32,
     /// Counted runs of each, after one that is not counted.
     #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) reps: usize,
+    pub(crate) reps: u32,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

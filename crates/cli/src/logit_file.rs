@@ -21,7 +21,7 @@ pub(crate) struct LogitWriter {
 impl LogitWriter {
     /// Begins a file for a vocabulary.
     pub(crate) fn create(path: &Path, n_vocab: usize) -> Result<LogitWriter, Failure> {
-        let partial = path.with_added_extension("partial");
+        let partial = PathBuf::from(format!("{}.partial", path.display()));
         let file = File::create(&partial).map_err(|e| failed("create", &partial, &e))?;
         let mut writer = LogitWriter { out: BufWriter::new(file), partial, target: path.to_owned() };
         let mut header = MAGIC.to_vec();

@@ -193,6 +193,6 @@ pub(crate) fn sampling(args: &SamplingArgs, default: Sampling) -> Result<Samplin
 pub(crate) fn seed(args: &SamplingArgs) -> u64 {
     args.seed.unwrap_or_else(|| {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(0, |t| t.as_nanos() as u64)
+        since.map_or(0, |t| t.as_secs().wrapping_mul(1_000_000_007) ^ u64::from(t.subsec_nanos()))
     })
 }

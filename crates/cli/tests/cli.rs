@@ -1,5 +1,7 @@
 //! The program as people run it: outputs, exit codes, and one clear sentence for each mistake.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -37,7 +39,10 @@ fn text_goes_to_standard_output_and_the_rest_to_standard_error() {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.ends_with('\n'));
-    assert!(stderr.contains("generated 5 tokens") && stderr.contains("ms/token") && stderr.contains("first token"), "{stderr}");
+    assert!(
+        stderr.contains("generated 5 tokens") && stderr.contains("ms/token") && stderr.contains("first token"),
+        "{stderr}"
+    );
     assert!(!stderr.contains('\x1b'), "no colours where there is no terminal");
 }
 
@@ -47,7 +52,20 @@ fn json_is_one_object_and_a_seed_repeats_an_answer() {
     let model = tiny("llama-a.F32.gguf");
     let run = |seed: &str| {
         let model = model.to_str().unwrap();
-        let args = ["-m", model, "--prompt", "hello", "-n", "12", "--json", "--temperature", "1.5", "--seed", seed, "--ignore-eos"];
+        let args = [
+            "-m",
+            model,
+            "--prompt",
+            "hello",
+            "-n",
+            "12",
+            "--json",
+            "--temperature",
+            "1.5",
+            "--seed",
+            seed,
+            "--ignore-eos",
+        ];
         let output = zinc(folder.path(), &args);
         let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(object["ids"].as_array().unwrap().len(), 12);
@@ -123,15 +141,18 @@ fn the_graph_is_written_as_json_and_dot() {
     let (json, dot) = (folder.path().join("graph.json"), folder.path().join("graph.dot"));
     let model = tiny("qwen35moe-a.F32.gguf");
     let paths = [json.to_str().unwrap(), dot.to_str().unwrap()];
-    let output = zinc(folder.path(), &["-m", model.to_str().unwrap(), "--graph-report", paths[0], "--graph-dot", paths[1]]);
+    let output =
+        zinc(folder.path(), &["-m", model.to_str().unwrap(), "--graph-report", paths[0], "--graph-dot", paths[1]]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     let nodes = report["nodes"].as_array().unwrap();
-    assert_eq!(report["n_nodes"].as_u64().unwrap() as usize, nodes.len());
+    assert_eq!(report["n_nodes"], nodes.len());
     assert!(nodes.iter().any(|n| n["op"] == "delta_net") && nodes.iter().any(|n| n["op"] == "expert_matmul"));
     assert!(nodes.iter().all(|n| n["bytes"].as_u64().is_some() && n["flops"].as_u64().is_some()));
     let drawn = fs::read_to_string(&dot).unwrap();
-    assert!(drawn.starts_with("digraph") && drawn.matches(" -> ").count() as u64 == report["n_edges"].as_u64().unwrap());
+    assert!(
+        drawn.starts_with("digraph") && drawn.matches(" -> ").count() as u64 == report["n_edges"].as_u64().unwrap()
+    );
 }
 
 #[test]

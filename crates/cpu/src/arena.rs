@@ -56,8 +56,7 @@ impl<'a> Values<'a> {
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
-    /// Output `i` of a node, `[rows][cols]`.
-    #[expect(clippy::mut_from_ref, reason = "a node's outputs are disjoint from all that is read meanwhile: the plan's promise")]
+    /// Output `i` of a node, `[rows][cols]`: disjoint from all that is read meanwhile, by the plan's promise.
     pub(crate) fn output(&self, node: &Node, i: usize) -> &'a mut [f32] {
         let (at, len) = self.place(node.outputs.as_slice()[i]);
         // SAFETY: as for inputs; each output is taken once, by the node that writes it.

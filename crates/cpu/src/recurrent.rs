@@ -162,6 +162,7 @@ pub(crate) fn delta_gates(alpha: &[f32], b: &[f32], a: &[f32], dt: &[f32], g: &m
 }
 
 /// `y = scale x / sqrt(sum x^2 + eps)` over groups of `width`.
+#[expect(clippy::cast_possible_truncation, reason = "the sum is taken in f64, the result rounded once")]
 pub(crate) fn l2_norm(x: &[f32], width: usize, eps: f32, scale: f32, y: &mut [f32]) {
     for (x, y) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)) {
         let sum: f64 = x.iter().map(|&v| f64::from(v) * f64::from(v)).sum();

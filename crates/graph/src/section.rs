@@ -190,6 +190,12 @@ pub struct Builder {
 
 const NO_SHAPE: Shape = Shape::tokens(0);
 
+/// A capacity of this file as it stands in an error.
+#[expect(clippy::cast_possible_truncation, reason = "capacities are below 256")]
+const fn small(capacity: usize) -> u32 {
+    capacity as u32
+}
+
 impl Builder {
     /// An empty section.
     #[must_use]
@@ -269,7 +275,7 @@ impl Builder {
     pub const fn weight(&mut self, decl: WeightDecl) -> WeightId {
         let id = WeightId(self.section.weights.len as u16);
         if !self.section.weights.push(decl) {
-            self.fail("section", "reads at most 48 weights", WEIGHTS_MAX as u32, 49);
+            self.fail("section", "reads at most 48 weights", small(WEIGHTS_MAX), 49);
             return WeightId(0);
         }
         id
@@ -279,7 +285,7 @@ impl Builder {
     pub const fn resource(&mut self, decl: ResourceDecl) -> ResourceId {
         let id = ResourceId(self.section.resources.len as u16);
         if !self.section.resources.push(decl) {
-            self.fail("section", "holds at most 4 resources", RESOURCES_MAX as u32, 5);
+            self.fail("section", "holds at most 4 resources", small(RESOURCES_MAX), 5);
             return ResourceId(0);
         }
         id
@@ -324,7 +330,7 @@ impl Builder {
     pub(crate) const fn value(&mut self, shape: Shape) -> ValueId {
         let id = ValueId(self.section.values.len as u16);
         if !self.section.values.push(ValueDecl { shape, name: None }) {
-            self.fail("section", "holds at most 96 values", VALUES_MAX as u32, 97);
+            self.fail("section", "holds at most 96 values", small(VALUES_MAX), 97);
             return ValueId(0);
         }
         id
@@ -374,7 +380,7 @@ impl Builder {
             i += 1;
         }
         if !self.section.nodes.push(node) {
-            self.fail("section", "holds at most 64 nodes", NODES_MAX as u32, 65);
+            self.fail("section", "holds at most 64 nodes", small(NODES_MAX), 65);
         }
         first
     }

@@ -1,5 +1,7 @@
 //! Builder, unrolling, fusion and plan on a small dense model.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
 use zinc_graph::blueprint::Layer;

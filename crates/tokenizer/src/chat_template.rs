@@ -11,10 +11,13 @@
 //! every stretch of text where it came from, and the tokenizer reads control tokens only in what is the template's.
 //!
 //! Templates trim, split, compare and join what they are given, and the engine has only plain strings. So text from outside
-//! goes in between two private marks (`marks`), all functions that work on strings know how to cut text with marks (`strings`,
-//! `json`, `python`), and where the marks come out, there the text is. Operators of the engine cannot be taught; a template
-//! that indexes a message, or compares it with more than a word, sees the marks and may act differently. That must not go
-//! unnoticed, so every conversation is rendered twice, with and without marks:
+//! goes in between two private marks (`marks`), and where the marks come out, there the text is. For this to hold, everything
+//! that a template can do with a string must know marks: the functions are ours (`strings`, `json`, `python`), and so are the
+//! operators (`operators`), because the template is written anew with a call of ours in the place of each (`source`,
+//! `expression`). The same calls keep lists and maps from growing beyond what has been paid for (`values`).
+//!
+//! A few filters remain that see the marks, such as `'%9s'|format(text)`. That must not go unnoticed, so every conversation is
+//! rendered twice, with and without marks:
 //! 1. The render without marks is the text. An error of it is the error.
 //! 2. The render with marks must be the same text, and every mark must have its partner. Then it says which text is whose
 //!    ([`Tracing::Strings`]).
@@ -22,9 +25,7 @@
 //!    without such text, which is nearly every one, that is the first render again ([`Tracing::ControlTokens`]).
 //! 4. If that fails too, nothing is rendered ([`Error::Untraceable`]).
 //!
-//! Two things are the template's word and are not marked: `role` and other single words that stand in the template itself as
-//! string literals (`values` says why), and numbers. A template that glues such a word between its own `<|` and `|>` makes a
-//! control token of it; it was written to do that.
+//! Not marked are numbers, and the roles of the protocol (`user`, `assistant` …): templates make control tokens of those.
 //!
 //! Not done here: text to tokens, the parsing of what a model answers, pictures and sound.
 

@@ -48,9 +48,9 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
 }
 
 /// Prompt and decode rates of one request of `n_prompt` ids and `n_tokens` answers.
-fn measure(engine: &mut Engine, n_prompt: u32, n_tokens: u32, rep: usize) -> Result<(f64, f64), Failure> {
+fn measure(engine: &mut Engine, n_prompt: u32, n_tokens: u32, rep: u32) -> Result<(f64, f64), Failure> {
     let n_vocab = engine.model().n_vocab;
-    let varied = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(rep as u32 * 97) >> 7) % n_vocab;
+    let varied = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(rep.wrapping_mul(97)) >> 7) % n_vocab;
     let request = Request {
         prompt: (0..n_prompt).map(varied).collect(),
         max_tokens: n_tokens,

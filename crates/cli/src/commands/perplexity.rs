@@ -128,11 +128,14 @@ impl Tally {
     }
 
     fn divergence(&self) -> Option<(f64, f64, f64, f64)> {
+        if self.divergences.is_empty() {
+            return None;
+        }
         let mut sorted = self.divergences.clone();
         sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
+        let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        (!sorted.is_empty()).then(|| (mean, at(0.5), at(0.99), at(1.0)))
+        Some((mean, at(50), at(99), at(100)))
     }
 
     fn text(&self) -> String {

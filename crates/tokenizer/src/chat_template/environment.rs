@@ -16,6 +16,9 @@ use std::error::Error as _;
 /// What sorting pays for each value in a sequence, as a multiple of going through it once.
 const SORTING_FUEL: u64 = 16;
 
+/// A filter of the engine that compares the values in a sequence.
+type Sorting = fn(&State<'_, '_>, Value, Kwargs) -> Result<Value, Error>;
+
 /// What `raise_exception` throws.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -63,6 +66,10 @@ pub(super) fn environment(limits: &Limits) -> Environment<'static> {
 /// Adds the filters of sequences that have to know about marks, or to pay for what the engine's do.
 fn add_sequence_filters(environment: &mut Environment<'_>) {
     environment.add_filter("dictsort", dictsort);
+    environment
+        .add_filter("__each", |state: &State<'_, '_>, value: Value| by_chars(state, value, |_, value| Ok(value)));
+    environment
+        .add_filter("__weighed", |state: &State<'_, '_>, value: Value| values::charge(state, &value).map(|()| value));
     environment.add_filter("list", |state: &State<'_, '_>, value: Value| by_chars(state, value, filters::list));
     environment.add_filter("first", |state: &State<'_, '_>, value: Value| {
         by_chars(state, value, |_, value| filters::first(&value))
@@ -91,7 +98,7 @@ fn add_sequence_filters(environment: &mut Environment<'_>) {
     environment.add_filter("join", |state: &mut State<'_, '_>, value: Value, joiner: Option<Value>, named: Kwargs| {
         join(state, &value, joiner, &named)
     });
-    let sorting: [(&str, fn(&State<'_, '_>, Value, Kwargs) -> Result<Value, Error>); 4] =
+    let sorting: [(&str, Sorting); 4] =
         [("sort", filters::sort), ("unique", filters::unique), ("min", filters::min), ("max", filters::max)];
     for (name, filter) in sorting {
         environment.add_filter(name, move |state: &State<'_, '_>, value: Value, named: Kwargs| {

@@ -53,6 +53,11 @@ impl Piece {
         if self.is_closed { self.text } else { format!("({})", self.text) }
     }
 
+    /// As what an attribute or a call belongs to: what was filtered is that in brackets only.
+    fn object(self) -> String {
+        if self.is_closed && !self.text.contains('|') { self.text } else { format!("({})", self.text) }
+    }
+
     /// With a filter of ours behind it.
     fn filtered(self, filter: &str) -> Piece {
         Piece::closed(format!("{}|{filter}", self.operand()))
@@ -171,8 +176,8 @@ impl<'a> Writer<'a> {
         Ok(text + "|__own")
     }
 
-    /// Arguments in brackets.
-    pub(super) fn arguments(&mut self) -> Result<String, Error> {
+    /// Arguments in brackets, each with a filter behind it.
+    fn arguments(&mut self, filter: &str) -> Result<String, Error> {
         let mut text = self.expect("(")?;
         while !self.is_next(")") {
             if self.is_next("*") || self.is_next("**") {
@@ -181,7 +186,8 @@ impl<'a> Writer<'a> {
                 text += &self.name()?;
                 text += &self.take()?;
             }
-            text += &self.expression()?.text;
+            let argument = self.expression()?;
+            text += &if filter.is_empty() { argument.text } else { argument.filtered(filter).text };
             if !self.is_next(")") {
                 text += &self.expect(",")?;
             }
@@ -400,9 +406,7 @@ impl<'a> Writer<'a> {
                             piece = piece.filtered(&format!("__item({number})"));
                         }
                         _ => {
-                            // What was filtered is no operand of a dot by itself.
-                            let object =
-                                if piece.text.contains('|') { format!("({})", piece.text) } else { piece.operand() };
+                            let object = piece.object();
                             piece = Piece::closed(object + &dot + &self.name()?);
                         }
                     }
@@ -412,9 +416,11 @@ impl<'a> Writer<'a> {
                     piece = self.item(piece, lines)?;
                 }
                 Some("(") => {
-                    let callee =
-                        if piece.text.ends_with("|__own") { format!("({})", piece.text) } else { piece.operand() };
-                    piece = Piece::closed(callee + &self.arguments()? + "|__own");
+                    let callee = piece.object();
+                    // The engine compares what `loop.changed` is given with what it was given before.
+                    let is_comparing = callee.trim_end_matches(')').ends_with(".changed");
+                    let arguments = self.arguments(if is_comparing { "__weighed" } else { "" })?;
+                    piece = Piece::closed(callee + &arguments + "|__own");
                 }
                 _ => return Ok(piece),
             }
@@ -457,8 +463,7 @@ impl<'a> Writer<'a> {
                     piece = Piece::closed(format!("({} {keyword} {negation}{test})", piece.operand()));
                 }
                 Some("(") => {
-                    let callee = format!("({})", piece.text);
-                    piece = Piece::closed(callee + &self.arguments()? + "|__own");
+                    piece = Piece::closed(piece.object() + &self.arguments("")? + "|__own");
                 }
                 _ => return Ok(piece),
             }
@@ -468,14 +473,14 @@ impl<'a> Writer<'a> {
     /// A filter's name and arguments.
     fn filter(&mut self) -> Result<String, Error> {
         let name = self.name()?;
-        Ok(if self.is_next("(") { name + &self.arguments()? } else { name })
+        Ok(if self.is_next("(") { name + &self.arguments("")? } else { name })
     }
 
     /// A test's name and arguments; a single one may stand without brackets.
     fn test(&mut self) -> Result<String, Error> {
         let name = self.name()?;
         if self.is_next("(") {
-            return Ok(name + &self.arguments()?);
+            return Ok(name + &self.arguments("")?);
         }
         let has_argument = self.tokens.get(self.at).is_some_and(|token| match token.kind {
             Kind::Name => !KEYWORDS.contains(&&self.source[token.range.clone()]),
@@ -528,6 +533,11 @@ mod tests {
             ("(a if b else c) + d", "(a if b else c)|__add(d)"),
             ("'a' \"b\" ~ c.0.1", "'a' \"b\"|__join(c|__item(0)|__item(1))"),
             ("f(*a, **b)(c).d", "((f(*a,**b)|__own)(c)|__own).d"),
+            ("a[0](b)", "(a|__item(0))(b)|__own"),
+            (
+                "loop.changed(a + b, c) or (loop.changed)(d)",
+                "loop.changed(a|__add(b)|__weighed,c|__weighed)|__own or (loop.changed)(d|__weighed)|__own",
+            ),
             ("a|f is g", "(a|f|__own is g)"),
             ("+a", "a"),
         ] {

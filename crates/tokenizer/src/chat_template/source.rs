@@ -90,7 +90,7 @@ fn statement(writer: &mut Writer<'_>) -> Result<String, Error> {
 fn for_loop(writer: &mut Writer<'_>) -> Result<String, Error> {
     let mut text = targets(writer, "in")?;
     text += &format!(" {} ", writer.expect("in")?);
-    text += &writer.tuple_without_if()?;
+    text += &format!("({})|__each", writer.tuple_without_if()?);
     if let Some(keyword) = writer.take_if("if")? {
         text += &format!(" {keyword} {}", writer.single()?);
     }
@@ -196,9 +196,9 @@ mod tests {
             ("{% set x | f(a ~ b) %}", "{% set x|f(a|__join(b))|__own %}"),
             (
                 "{% for a, b in c[1:] if d == e recursive %}",
-                "{% for a,b in c|__slice(1, none) if d|__compare('==', e) recursive %}",
+                "{% for a,b in (c|__slice(1, none))|__each if d|__compare('==', e) recursive %}",
             ),
-            ("{% for a in 1, 2 %}{% else %}{% endfor %}", "{% for a in (1,2)|__own %}{% else %}{% endfor %}"),
+            ("{% for a in 1, 2 %}{% else %}{% endfor %}", "{% for a in ((1,2)|__own)|__each %}{% else %}{% endfor %}"),
             ("{% macro m(a, b=[c]) %}{% endmacro %}", "{% macro m(a,b=[c]|__own) %}{% endmacro %}"),
             ("{% call(x) m(a) %}{% endcall %}{% call m.n() %}", "{% call(x) m(a) %}{% endcall %}{% call m.n() %}"),
             ("{% filter f(a)|g %}{% endfilter %}", "{% filter f(a)|g|__own %}{% endfilter %}"),

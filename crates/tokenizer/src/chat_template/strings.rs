@@ -9,6 +9,9 @@ use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::ops::Range;
 
+/// A new form of a text.
+type Change = fn(&str) -> String;
+
 /// Adds the filters.
 pub(super) fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter(
@@ -26,7 +29,7 @@ pub(super) fn add_filters(environment: &mut Environment<'_>) {
             replace(state, &text_of(state, &value)?, &text_of(state, &old)?, &text_of(state, &new)?, count)
         },
     );
-    let changes: [(&str, fn(&str) -> String); 4] = [
+    let changes: [(&str, Change); 4] = [
         ("lower", |text| Marked::read(text).map(str::to_lowercase)),
         ("upper", |text| Marked::read(text).map(str::to_uppercase)),
         ("capitalize", capitalize),

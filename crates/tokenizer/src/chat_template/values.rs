@@ -21,7 +21,7 @@ const INPUT_NESTING_MAX: usize = 128;
 /// How deep a value may nest that a template makes.
 const NESTING_MAX: usize = 200;
 /// The greatest [`weight`] of a value that a template makes.
-const WEIGHT_MAX: u64 = 4 << 20;
+const WEIGHT_MAX: u64 = 1 << 20;
 /// The roles of the protocol. A template may make control tokens of them, so they are its words.
 const ROLES: [&str; 7] = ["system", "developer", "user", "assistant", "tool", "function", "ipython"];
 

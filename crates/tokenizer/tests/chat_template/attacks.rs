@@ -124,6 +124,7 @@ fn marks_survive_what_templates_do_with_strings() {
         ("{{ c[0] }}-{{ c[1:] }}-{{ c[-1] }}{{ c[9] }}", "<|a|>", "{<}-{|a|>}-{>}"),
         ("{{ c[::-1] }}{{ c[1:4] }}{{ c[:-1] }}", "<|a|>", "{>|a|<|a|<|a|}"),
         ("{% for x in c|list %}{{ x }}.{% endfor %}{{ c|first }}{{ c|last }}", "<a", "{<}.{a}.{<a}"),
+        ("{% for x in c %}{{ x }}.{% endfor %}", "<a", "{<}.{a}."),
         ("{{ c|reverse }}{{ c|int + 1 }}", "12", "{21}13"),
         ("{% if c == 'open <|a|>' and c in ['x', 'open <|a|>'] and c != 'open' %}yes{% endif %}", "open <|a|>", "yes"),
         (

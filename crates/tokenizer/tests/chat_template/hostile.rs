@@ -55,6 +55,7 @@ fn work_is_bounded() {
         "{{ '%s'|format([1] * 10**8) }}",
         "{% for i in range(100000) %}{% for x in [[1] * 1000] %}{{ [x] == [[1] * 1000] }}{% endfor %}{% endfor %}",
         "{% set a = [[1] * 40000] %}{% set b = [[1] * 40000] %}{{ a == b }}{{ a == b }}{{ a in [b] }}{{ a < b }}",
+        "{% set a = [[1] * 10000] %}{% for i in range(1000) %}{{ loop.changed([1] * 10000) }}{{ (loop.changed)(a) }}{% endfor %}",
         "{% set a = range(5000)|list %}{{ [a, a]|sort }}{{ [a, a]|unique|list }}{{ [a, a]|max }}{{ a|sort }}",
         "{{ [1] * 10**8 }}",
         "{{ ([1] * 10**8)|tojson }}",
