@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod fetch;
+mod kernels;
 mod run;
 mod test;
 mod vocab;
@@ -16,6 +17,7 @@ cargo xtask <command>
 
   test     fetch the test models, then run every check: format, lints, tidy, unit and model tests
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
+  kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   tidy     only check the rules of the tree (sizes, imports, names, links)
 ";
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let result = match command.as_deref() {
         Some("test") => test::all(&root),
         Some("fetch") => fetch::all(&root),
+        Some("kernels") => kernels::build(&root),
         Some("tidy") => xtask::tidy::report(&root),
         _ => {
             eprint!("{USAGE}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{fetch, run};
+use crate::{fetch, kernels, run};
 
 /// Fetches the test models, then checks format, lints and documentation and runs every test.
 pub(crate) fn all(root: &Path) -> Result<(), String> {
@@ -18,6 +18,7 @@ pub(crate) fn all(root: &Path) -> Result<(), String> {
     } else {
         eprintln!("SKIP: clippy is not installed (rustup component add clippy)");
     }
+    kernels::check(root)?;
     // The models are here, so a test that cannot find one has failed.
     run::shown(cargo(root).env("ZINC_TEST_REQUIRE_MODELS", "1").args(["test", "--workspace"]))
 }

@@ -16,7 +16,12 @@ pub(crate) struct Device {
 
 /// The devices of this machine.
 pub(crate) fn list() -> Vec<Device> {
-    vec![Device { id: "cpu".into(), name: zinc_cpu::description() }]
+    let mut devices = vec![Device { id: "cpu".into(), name: zinc_cpu::description() }];
+    // A machine without a Vulkan loader has the CPU alone.
+    for gpu in zinc_vulkan::device::candidates().unwrap_or_default() {
+        devices.push(Device { id: gpu.id, name: format!("{} ({})", gpu.name, gpu.driver) });
+    }
+    devices
 }
 
 /// Opens the device that the arguments ask for.
@@ -25,6 +30,12 @@ pub(crate) fn open(args: &DeviceArgs) -> Result<Box<dyn Backend>, Failure> {
         "auto" | "cpu" => {
             let cpu = zinc_cpu::Cpu::new(threads(args)?).map_err(Failure::failed)?;
             Ok(Box::new(cpu))
+        }
+        id if id.starts_with("vulkan:") => {
+            let failure =
+                |e| Failure::usage(e).remedy("zinc devices   lists what there is; --device cpu works everywhere");
+            let gpu = zinc_vulkan::Device::open(id, &[]).map_err(failure)?;
+            Ok(Box::new(zinc_vulkan::Vulkan::new(&gpu).map_err(failure)?))
         }
         other => {
             let known: Vec<String> = list().into_iter().map(|d| d.id).collect();

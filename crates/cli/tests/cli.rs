@@ -99,7 +99,7 @@ fn each_mistake_has_its_sentence_and_its_exit_code() {
         (&["-m", &good, "--prompt", &long, "-c", "256"], 2, "leaves no room in a context of 256"),
         (&["-m", &good, "--prompt", "x", "-c", "4294967295"], 2, "context_tokens"),
         (&["-m", &good, "--prompt", "x", "--threads", "0"], 2, "--threads is 0"),
-        (&["-m", &good, "--prompt", "x", "--device", "vulkan:9"], 2, "no device `vulkan:9`"),
+        (&["-m", &good, "--prompt", "x", "--device", "metal"], 2, "no device `metal`"),
         (&["-m", &good, "--prompt", "x", "--temperature", "-1"], 2, "temperature"),
         (&["-m", &good, "--prompt", "x", "--logit-bias", "nonsense"], 2, "--logit-bias"),
         (&[], 2, "nothing to do"),

@@ -54,7 +54,10 @@ fn main() {
     let mut ctx = Context::with_isa(n_threads, isa).expect("a context");
     let read = read_bandwidth(&mut ctx);
     println!("{} threads, {}, read bandwidth {read:.1} GB/s", ctx.n_threads(), ctx.isa());
-    println!("{:8} {:>6} {:>7} {:>6} {:>9} {:>9} {:>8} {:>6} {:>9}", "type", "n_in", "n_out", "tokens", "us", "best us", "GB/s", "share", "GFLOP/s");
+    println!(
+        "{:8} {:>6} {:>7} {:>6} {:>9} {:>9} {:>8} {:>6} {:>9}",
+        "type", "n_in", "n_out", "tokens", "us", "best us", "GB/s", "share", "GFLOP/s"
+    );
     for (dtype, n_in, n_out) in SHAPES {
         if !dtype.name().contains(filter) {
             continue;
@@ -80,7 +83,8 @@ fn time(ctx: &mut Context, dtype: DType, n_in: usize, n_out: usize, n_tokens: us
     let n_bytes = dtype.row_bytes(n_in).expect("whole blocks") * n_out;
     let n_copies = if n_tokens <= 8 { WORKING_SET.div_ceil(n_bytes) } else { 2 };
     // Bytes whose bits make neither NaN nor subnormal numbers in any type: those are slow to multiply.
-    let copies: Vec<Vec<u8>> = (0..n_copies).map(|copy| (0..n_bytes).map(|i| 0x28 + ((i * 7 + copy) % 19) as u8).collect()).collect();
+    let copies: Vec<Vec<u8>> =
+        (0..n_copies).map(|copy| (0..n_bytes).map(|i| 0x28 + ((i * 7 + copy) % 19) as u8).collect()).collect();
     let x: Vec<f32> = (0..n_in * n_tokens).map(|i| (i % 17) as f32 - 8.0).collect();
     let mut y = vec![0.0; n_out * n_tokens];
     let mut times: Vec<f64> = Vec::new();

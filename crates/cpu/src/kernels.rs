@@ -64,7 +64,12 @@ impl<'a> Step<'a> {
             .map(|&index| {
                 let node = &self.graph.nodes[index];
                 let bias = node.weights.as_slice().get(1).map(|w| self.plain(*w));
-                Product { weights: self.matrix(node, 0), bias, residual: Residual::None, y: self.values.output(node, 0) }
+                Product {
+                    weights: self.matrix(node, 0),
+                    bias,
+                    residual: Residual::None,
+                    y: self.values.output(node, 0),
+                }
             })
             .collect();
         products(self.ctx, x, &mut all);
@@ -145,8 +150,15 @@ impl<'a> Step<'a> {
             }
             Op::ExpertSum(p) => experts::expert_sum(self.ctx, x, values.input(node, 1), p.n_used as usize, cols, y),
             Op::GateRows => experts::gate_rows(self.ctx, x, values.input(node, 1), cols, y),
-            Op::Matmul(_) | Op::MatmulAdd(_) | Op::MatmulGlu(_) | Op::ExpertMatmul(_) | Op::Router(_)
-            | Op::KvWrite(_) | Op::Attention(_) | Op::Conv1d(_) | Op::DeltaNet(_) => {
+            Op::Matmul(_)
+            | Op::MatmulAdd(_)
+            | Op::MatmulGlu(_)
+            | Op::ExpertMatmul(_)
+            | Op::Router(_)
+            | Op::KvWrite(_)
+            | Op::Attention(_)
+            | Op::Conv1d(_)
+            | Op::DeltaNet(_) => {
                 unreachable!("`node` has an arm for {}", node.op.name())
             }
         }

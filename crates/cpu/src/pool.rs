@@ -86,7 +86,8 @@ impl Pool {
         let mut pool = Pool { shared, workers: Vec::with_capacity(n_workers) };
         for index in 0..n_workers {
             let shared = Arc::clone(&pool.shared);
-            let handle = thread::Builder::new().name(format!("zinc-cpu-{}", index + 1)).spawn(move || work(&shared, index))?;
+            let handle =
+                thread::Builder::new().name(format!("zinc-cpu-{}", index + 1)).spawn(move || work(&shared, index))?;
             pool.workers.push(Worker { thread: handle.thread().clone(), handle: Some(handle) });
         }
         Ok(pool)
@@ -123,7 +124,8 @@ impl Pool {
         let shared = &*self.shared;
         // SAFETY: the lifetime is erased only until `Closing` is dropped in `run`, which waits
         // for every worker that could hold the pointer.
-        let body: *const Body = unsafe { std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Body>(body) };
+        let body: *const Body =
+            unsafe { std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Body>(body) };
         // SAFETY: `&mut self`, and the last phase was closed with no worker in it.
         unsafe { *shared.phase.get() = Some(Phase { body, n_items, caller: thread::current() }) };
         shared.next_item.store(0, Ordering::Relaxed);

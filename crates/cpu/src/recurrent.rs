@@ -25,7 +25,15 @@ fn run(batch: &Batch, seq: usize, len: usize) -> (std::ops::Range<usize>, usize,
 }
 
 /// `y[t][c] = act(sum_j taps[c][j] u[c][t - K + 1 + j])`.
-pub(crate) fn conv1d(ctx: &mut Context, op: Conv1d, batch: &Batch, x: &[f32], taps: &[f32], state: &mut [f32], y: &mut [f32]) {
+pub(crate) fn conv1d(
+    ctx: &mut Context,
+    op: Conv1d,
+    batch: &Batch,
+    x: &[f32],
+    taps: &[f32],
+    state: &mut [f32],
+    y: &mut [f32],
+) {
     let (n_channels, n_taps) = (op.n_channels as usize, op.n_taps as usize);
     let n_past = n_taps - 1;
     let blocks = n_channels.div_ceil(ITEM_CHANNELS);
@@ -69,7 +77,14 @@ pub(crate) struct DeltaRows<'a> {
 }
 
 /// The gated delta rule over the rows of each sequence; `y` is `[n_tokens][n_v_heads * v_dim]`.
-pub(crate) fn delta_net(ctx: &mut Context, op: DeltaNet, batch: &Batch, x: DeltaRows<'_>, state: &mut [f32], y: &mut [f32]) {
+pub(crate) fn delta_net(
+    ctx: &mut Context,
+    op: DeltaNet,
+    batch: &Batch,
+    x: DeltaRows<'_>,
+    state: &mut [f32],
+    y: &mut [f32],
+) {
     let (n_heads, v_dim, k_dim) = (op.n_v_heads as usize, op.v_dim as usize, op.k_dim as usize);
     let blocks = v_dim.div_ceil(ITEM_ROWS);
     let decay: Vec<f32> = x.g.iter().map(|g| g.exp()).collect();

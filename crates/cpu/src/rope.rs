@@ -23,7 +23,15 @@ const ITEM_TOKENS: usize = 8;
 ///
 /// # Panics
 /// The lengths do not agree.
-pub fn rope(ctx: &mut Context, x: &mut [f32], n_tokens: usize, head_dim: usize, pairs: Pairs, cos: &[f32], sin: &[f32]) {
+pub fn rope(
+    ctx: &mut Context,
+    x: &mut [f32],
+    n_tokens: usize,
+    head_dim: usize,
+    pairs: Pairs,
+    cos: &[f32],
+    sin: &[f32],
+) {
     if n_tokens == 0 {
         return;
     }

@@ -1,7 +1,11 @@
 //! Attention over the paged cache: against a softmax in f64, and the same bits however the tokens
 //! are batched, chunked and spread over threads, on every instruction set.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by panicking, and its inputs are small")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking, and its inputs are small"
+)]
 
 mod seeded;
 
@@ -54,7 +58,15 @@ impl Cache {
     }
 }
 
-fn truth(op: &Attention, cache: &Cache, q: &[f32], seq: u32, position: usize, head: usize, sink: Option<f32>) -> Vec<f64> {
+fn truth(
+    op: &Attention,
+    cache: &Cache,
+    q: &[f32],
+    seq: u32,
+    position: usize,
+    head: usize,
+    sink: Option<f32>,
+) -> Vec<f64> {
     let kv_head = head / (op.n_heads / op.n_kv_heads);
     let first = if op.window == 0 { 0 } else { (position + 1).saturating_sub(op.window) };
     let scores: Vec<f64> = (first..=position)
@@ -98,7 +110,8 @@ fn kinds() -> Vec<(&'static str, Attention, bool)> {
 }
 
 /// Sequences as (length, first new token).
-const BATCHES: [&[(usize, usize)]; 5] = [&[(1, 0)], &[(17, 16), (1200, 1199)], &[(70, 0)], &[(33, 5), (1, 0), (600, 594)], &[(1100, 1070)]];
+const BATCHES: [&[(usize, usize)]; 5] =
+    [&[(1, 0)], &[(17, 16), (1200, 1199)], &[(70, 0)], &[(33, 5), (1, 0), (600, 594)], &[(1100, 1070)]];
 
 struct Run {
     positions: Vec<u32>,
@@ -109,7 +122,12 @@ struct Run {
 
 impl Run {
     fn new(seeded: &mut Seeded, op: &Attention, batch: &[(usize, usize)], sinks: bool) -> Run {
-        let mut run = Run { positions: Vec::new(), seq_idx: Vec::new(), q: Vec::new(), sinks: sinks.then(|| seeded.floats(op.n_heads)) };
+        let mut run = Run {
+            positions: Vec::new(),
+            seq_idx: Vec::new(),
+            q: Vec::new(),
+            sinks: sinks.then(|| seeded.floats(op.n_heads)),
+        };
         for (seq, &(length, first)) in batch.iter().enumerate() {
             run.positions.extend(first as u32..length as u32);
             run.seq_idx.extend((first..length).map(|_| seq as u32));
@@ -119,7 +137,14 @@ impl Run {
     }
 
     /// Attention of tokens `range`.
-    fn part(&self, ctx: &mut Context, op: &Attention, cache: &Cache, pages: (KvPages<'_>, KvPages<'_>), range: std::ops::Range<usize>) -> Vec<f32> {
+    fn part(
+        &self,
+        ctx: &mut Context,
+        op: &Attention,
+        cache: &Cache,
+        pages: (KvPages<'_>, KvPages<'_>),
+        range: std::ops::Range<usize>,
+    ) -> Vec<f32> {
         let width = op.n_heads * op.head_dim;
         let queries = Queries {
             q: &self.q[range.start * width..range.end * width],
@@ -153,7 +178,13 @@ fn attention_is_a_softmax_over_the_visible_keys() {
                     continue;
                 }
                 let mut ctx = Context::with_isa(2, isa).unwrap();
-                results.push(run.part(&mut ctx, &op, &cache, (KvPages::F32(&cache.k), KvPages::F32(&cache.v)), 0..n_tokens));
+                results.push(run.part(
+                    &mut ctx,
+                    &op,
+                    &cache,
+                    (KvPages::F32(&cache.k), KvPages::F32(&cache.v)),
+                    0..n_tokens,
+                ));
                 results.push(run.part(&mut ctx, &op, &cache, (KvPages::F16(&k), KvPages::F16(&v)), 0..n_tokens));
             }
             for result in &results[1..] {
@@ -164,7 +195,15 @@ fn attention_is_a_softmax_over_the_visible_keys() {
                 for head in 0..op.n_heads {
                     let at = (t * op.n_heads + head) * op.head_dim;
                     let sink = run.sinks.as_ref().map(|s| s[head]);
-                    let truth = truth(&op, &cache, &run.q[at..at + op.head_dim], run.seq_idx[t], run.positions[t] as usize, head, sink);
+                    let truth = truth(
+                        &op,
+                        &cache,
+                        &run.q[at..at + op.head_dim],
+                        run.seq_idx[t],
+                        run.positions[t] as usize,
+                        head,
+                        sink,
+                    );
                     for (y, expected) in results[0][at..].iter().zip(truth) {
                         let error = (f64::from(*y) - expected).abs();
                         assert!(error < 4e-6, "{name} {batch:?}: token {t}, head {head}: {y}, not {expected}");
@@ -195,7 +234,12 @@ fn a_token_has_the_same_bits_in_every_chunk_batch_and_number_of_threads() {
                     for start in (0..n_tokens).step_by(chunk) {
                         parts.extend(run.part(ctx, &op, &cache, pages, start..(start + chunk).min(n_tokens)));
                     }
-                    assert_eq!(bits(&parts), bits(&whole), "{name} {batch:?}: chunks of {chunk}, {} threads", ctx.n_threads());
+                    assert_eq!(
+                        bits(&parts),
+                        bits(&whole),
+                        "{name} {batch:?}: chunks of {chunk}, {} threads",
+                        ctx.n_threads()
+                    );
                 }
             }
         }
@@ -223,7 +267,9 @@ fn keys_and_values_are_written_to_their_slots() {
                     let rounded: Vec<u16> = row.iter().map(|&x| f32_to_f16(x)).collect();
                     assert_eq!(halves[at], *rounded);
                 }
-                None => assert!(halves[at.clone()].iter().all(|&h| h == 0x7E00) && floats[at].iter().all(|f| f.is_nan())),
+                None => {
+                    assert!(halves[at.clone()].iter().all(|&h| h == 0x7E00) && floats[at].iter().all(|f| f.is_nan()))
+                }
             }
         }
     }
@@ -232,7 +278,11 @@ fn keys_and_values_are_written_to_their_slots() {
 #[test]
 fn halves_are_rounded_as_the_scalar_code_rounds() {
     // Every exponent, around ties, subnormals, overflow and infinity.
-    let mut x: Vec<f32> = (0..=u16::MAX).step_by(3).map(|h| f32::from_bits(u32::from(h) << 16 | 0x1000)).filter(|x| !x.is_nan()).collect();
+    let mut x: Vec<f32> = (0..=u16::MAX)
+        .step_by(3)
+        .map(|h| f32::from_bits(u32::from(h) << 16 | 0x1000))
+        .filter(|x| !x.is_nan())
+        .collect();
     x.extend((0..2000).map(|i| f32::from_bits(0x3300_0000 + i * 4099)));
     for isa in available() {
         let mut ctx = Context::with_isa(1, isa).unwrap();

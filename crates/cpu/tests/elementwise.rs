@@ -1,12 +1,19 @@
 //! Norms, gated units, rotations and look-ups against f64, and the same bits on every instruction
 //! set and number of threads.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by panicking, and its inputs are small")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking, and its inputs are small"
+)]
 
 mod seeded;
 
 use seeded::{Seeded, available, bits};
-use zinc_cpu::{Activation, Context, Matrix, Pairs, add, add_rms_norm, argmax, embed, glu, matmul, matmul_glu, mul, rms_norm, rope, scale, softcap};
+use zinc_cpu::{
+    Activation, Context, Matrix, Pairs, add, add_rms_norm, argmax, embed, glu, matmul, matmul_glu, mul, rms_norm, rope,
+    scale, softcap,
+};
 use zinc_gguf::{DType, quants};
 
 /// Runs `f` on every instruction set with one and three threads; all must give the same bits.
@@ -119,7 +126,8 @@ fn gated_units_follow_their_formulas_from_tiny_to_large_inputs() {
 
 #[test]
 fn the_soft_cap_is_smooth_through_zero() {
-    let x: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.031).chain([0.0, 1e-30, -1e-30, 1e-4, 1e30, -1e30, f32::INFINITY]).collect();
+    let x: Vec<f32> =
+        (-4000..4000).map(|i| i as f32 * 0.031).chain([0.0, 1e-30, -1e-30, 1e-4, 1e30, -1e30, f32::INFINITY]).collect();
     let y = everywhere(|ctx| {
         let mut y = vec![f32::NAN; x.len()];
         softcap(ctx, 30.0, &x, &mut y);
@@ -159,7 +167,9 @@ fn a_fused_gated_product_has_the_bits_of_its_parts() {
 
 #[test]
 fn rotations_turn_pairs_of_columns() {
-    for (pairs, head_dim, n_rot) in [(Pairs::HalfSplit, 64, 64), (Pairs::Adjacent, 64, 64), (Pairs::HalfSplit, 24, 8), (Pairs::Adjacent, 20, 12)] {
+    for (pairs, head_dim, n_rot) in
+        [(Pairs::HalfSplit, 64, 64), (Pairs::Adjacent, 64, 64), (Pairs::HalfSplit, 24, 8), (Pairs::Adjacent, 20, 12)]
+    {
         let (n_tokens, n_heads) = (19, 3);
         let mut seeded = Seeded::new(61);
         let x = seeded.floats(n_tokens * n_heads * head_dim);

@@ -1,6 +1,10 @@
 //! Products with chosen experts: against sums in f64, and the same bits as each expert alone.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by panicking, and its inputs are small")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking, and its inputs are small"
+)]
 
 mod seeded;
 
@@ -44,7 +48,11 @@ fn check(case: &Case) {
                     let row = &w[(id * N_OUT + o) * N_IN..][..N_IN];
                     let sum: f64 = row.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
                     let sum = sum + bias.map_or(0.0, |b| f64::from(b[o]));
-                    assert!((f64::from(*y) - sum).abs() < 1e-4, "{}: choice {choice}, output {o}: {y}, not {sum}", case.dtype);
+                    assert!(
+                        (f64::from(*y) - sum).abs() < 1e-4,
+                        "{}: choice {choice}, output {o}: {y}, not {sum}",
+                        case.dtype
+                    );
                 }
                 let row_bytes = bytes.len() / N_EXPERTS;
                 let alone = Matrix::new(case.dtype, &bytes[id * row_bytes..][..row_bytes], N_IN, N_OUT).unwrap();
@@ -73,7 +81,13 @@ fn each_choice_gets_its_expert() {
 #[test]
 fn all_tokens_may_choose_one_expert() {
     for n_tokens in [1, 5, 21] {
-        check(&Case { dtype: DType::Q6_K, n_choices: 1, ids: vec![5; n_tokens], one_input_per_choice: false, with_bias: true });
+        check(&Case {
+            dtype: DType::Q6_K,
+            n_choices: 1,
+            ids: vec![5; n_tokens],
+            one_input_per_choice: false,
+            with_bias: true,
+        });
     }
 }
 

@@ -1,7 +1,11 @@
 //! Matrix products of every storage type: against sums in f64 over the dequantised weights, and
 //! the same bits on every instruction set, in any batch and on any number of threads.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by panicking, and its inputs are small")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking, and its inputs are small"
+)]
 
 mod seeded;
 
@@ -103,7 +107,12 @@ fn a_row_has_the_same_bits_in_every_batch_on_every_number_of_threads() {
             for ctx in &mut contexts {
                 let mut y = vec![f32::NAN; n_tokens * n_out];
                 matmul(ctx, &weights, &x[first * n_in..], None, &mut y);
-                assert_eq!(bits(&y), bits(&alone[first * n_out..]), "{dtype}, {n_tokens} tokens, {} threads", ctx.n_threads());
+                assert_eq!(
+                    bits(&y),
+                    bits(&alone[first * n_out..]),
+                    "{dtype}, {n_tokens} tokens, {} threads",
+                    ctx.n_threads()
+                );
             }
         }
     }

@@ -77,6 +77,10 @@ impl Scheduler {
     }
 
     /// Starts what can start and chooses the next step; empty when nothing runs.
+    ///
+    /// # Panics
+    /// If memory is held by nobody, which would be a fault of the scheduler or an unreleased
+    /// [`Scheduler::claim`].
     pub fn schedule(&mut self, now: Instant) -> Vec<Chunk> {
         self.admit(now);
         let mut chunks = Vec::with_capacity(self.running.len());
@@ -97,7 +101,15 @@ impl Scheduler {
     /// Whoever came first starts first: when the first of the queue has to wait, so do the others.
     fn admit(&mut self, now: Instant) {
         while let Some(first) = self.waiting.front() {
-            let Ok(kv) = self.kv.claim(first.tokens_max()) else { return };
+            let Ok(kv) = self.kv.claim(first.tokens_max()) else {
+                // Otherwise it would wait for ever: nobody is left who could free anything.
+                assert!(
+                    !self.running.is_empty(),
+                    "pages or slots are lost: nothing runs and {} does not fit",
+                    first.id
+                );
+                return;
+            };
             if let Some(mut sequence) = self.waiting.pop_front() {
                 sequence.marks.start(now);
                 self.running.push(Running { sequence, kv });

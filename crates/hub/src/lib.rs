@@ -1,7 +1,8 @@
 //! The model catalog, the folders where models lie, and the way they get there.
 //!
-//! [`catalog`] says what there is, [`resolve`] finds what a user named, and [`pull`] brings a model from its sources so
-//! that the file under its final name is always whole and checked, or absent. Above this crate, a model is a path.
+//! [`catalog`] says what there is, [`model_id`] and [`model_file`] find what a user named, and [`pull`] brings a model
+//! from its sources so that the file under its final name is always whole and checked, or absent. Above this crate, a
+//! model is a path.
 //!
 //! The crate reads no environment and prints nothing: folders, token, mirror and proxy come from the caller as values,
 //! progress goes to the caller as [`Event`]s, and an [`Error`] carries what a message needs. Hyperparameters stand in

@@ -3,16 +3,17 @@
 use super::{Tree, Violation};
 
 /// For each crate, the crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("gguf", &[]),
     ("tokenizer", &["gguf"]),
     ("graph", &["gguf"]),
     ("models", &["graph", "gguf"]),
     ("cpu", &["graph", "gguf"]),
+    ("vulkan", &["graph", "gguf"]),
     ("engine", &["models", "graph", "gguf"]),
     ("hub", &["models", "gguf"]),
     ("testkit", &["gguf", "graph", "models"]),
-    ("cli", &["gguf", "tokenizer", "graph", "models", "cpu", "engine", "hub"]),
+    ("cli", &["gguf", "tokenizer", "graph", "models", "cpu", "vulkan", "engine", "hub"]),
     ("server", &["engine", "tokenizer", "hub"]),
 ];
 

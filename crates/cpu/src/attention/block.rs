@@ -98,7 +98,8 @@ pub(crate) unsafe fn run<S: Simd, const R: usize, const C: usize>(s: S, job: &Bl
         }
         let q = &q[..job.rows.len()];
         for span in job.spans.clone() {
-            let state = if span == job.spans.start { job.state } else { StatePtr::new(work.state, job.rows.len(), width) };
+            let state =
+                if span == job.spans.start { job.state } else { StatePtr::new(work.state, job.rows.len(), width) };
             one_span::<S, R, C>(s, job, q, span, state, &work);
             if span != job.spans.start {
                 merge(s, job.state, state, job.rows.len(), width);
@@ -126,7 +127,14 @@ unsafe fn padded_query(head_dim: usize, q: *const f32, copy: *mut f32) -> *const
 /// # Safety
 /// As [`run`]; `state` and `work` have room for the rows.
 #[inline(always)]
-unsafe fn one_span<S: Simd, const R: usize, const C: usize>(s: S, job: &BlockJob<'_>, q: &[*const f32], span: usize, state: StatePtr, work: &Work) {
+unsafe fn one_span<S: Simd, const R: usize, const C: usize>(
+    s: S,
+    job: &BlockJob<'_>,
+    q: &[*const f32],
+    span: usize,
+    state: StatePtr,
+    work: &Work,
+) {
     let (n_rows, width) = (job.rows.len(), padded(job.op.head_dim));
     // SAFETY: the state has room for the rows.
     unsafe {
@@ -183,7 +191,14 @@ unsafe fn one_span<S: Simd, const R: usize, const C: usize>(s: S, job: &BlockJob
 /// # Safety
 /// Their pages exist; `out` has room for a block.
 #[inline(always)]
-unsafe fn load_block<S: Simd>(s: S, job: &BlockJob<'_>, pages: KvPages<'_>, base: usize, range: Range<usize>, out: *mut f32) {
+unsafe fn load_block<S: Simd>(
+    s: S,
+    job: &BlockJob<'_>,
+    pages: KvPages<'_>,
+    base: usize,
+    range: Range<usize>,
+    out: *mut f32,
+) {
     let head_dim = job.op.head_dim;
     let (width, whole) = (padded(head_dim), head_dim / LANES * LANES);
     for i in range {
@@ -215,7 +230,15 @@ unsafe fn load_block<S: Simd>(s: S, job: &BlockJob<'_>, pages: KvPages<'_>, base
 /// # Safety
 /// `scores` points at [`KEY_BLOCK`] f32; the state has row `i`.
 #[inline(always)]
-unsafe fn weigh_row<S: Simd>(s: S, op: &Attention, seen: (usize, usize), scores: *mut f32, state: StatePtr, i: usize, width: usize) {
+unsafe fn weigh_row<S: Simd>(
+    s: S,
+    op: &Attention,
+    seen: (usize, usize),
+    scores: *mut f32,
+    state: StatePtr,
+    i: usize,
+    width: usize,
+) {
     const VECTORS: usize = KEY_BLOCK / LANES;
     let (first, end) = (s.splat(seen.0 as f32), s.splat(seen.1 as f32));
     let (scale, none) = (s.splat(op.scale), s.splat(f32::NEG_INFINITY));
@@ -264,7 +287,13 @@ unsafe fn weigh_row<S: Simd>(s: S, op: &Attention, seen: (usize, usize), scores:
 /// # Safety
 /// `work` holds weights and values of the block; `acc` is `[n_rows][width]`.
 #[inline(always)]
-unsafe fn add_values<S: Simd, const R: usize, const C: usize>(s: S, seen: &[(usize, usize)], work: &Work, acc: *mut f32, width: usize) {
+unsafe fn add_values<S: Simd, const R: usize, const C: usize>(
+    s: S,
+    seen: &[(usize, usize)],
+    work: &Work,
+    acc: *mut f32,
+    width: usize,
+) {
     for (i, seen) in seen.chunks(C).enumerate() {
         let rows = i * C;
         // Keys that all rows of the tile see; the others are added row by row, in order.
@@ -295,7 +324,14 @@ unsafe fn add_values<S: Simd, const R: usize, const C: usize>(s: S, seen: &[(usi
 /// # Safety
 /// As [`add_values`].
 #[inline(always)]
-unsafe fn weighted<S: Simd, const R: usize, const C: usize>(s: S, row: usize, keys: Range<usize>, work: &Work, acc: *mut f32, width: usize) {
+unsafe fn weighted<S: Simd, const R: usize, const C: usize>(
+    s: S,
+    row: usize,
+    keys: Range<usize>,
+    work: &Work,
+    acc: *mut f32,
+    width: usize,
+) {
     if keys.start >= keys.end {
         return;
     }
@@ -318,7 +354,15 @@ unsafe fn weighted<S: Simd, const R: usize, const C: usize>(s: S, row: usize, ke
 /// As [`add_values`]; the columns are inside the rows.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "the index is also the place in memory")]
-unsafe fn weighted_columns<S: Simd, const D: usize, const C: usize>(s: S, row: usize, keys: Range<usize>, work: &Work, acc: *mut f32, width: usize, d: usize) {
+unsafe fn weighted_columns<S: Simd, const D: usize, const C: usize>(
+    s: S,
+    row: usize,
+    keys: Range<usize>,
+    work: &Work,
+    acc: *mut f32,
+    width: usize,
+    d: usize,
+) {
     let mut sums = [[s.splat(0.0); D]; C];
     // SAFETY: as the caller vouches.
     unsafe {

@@ -80,7 +80,14 @@ pub struct Queries<'a> {
 ///
 /// # Panics
 /// Lengths do not agree, or a page or position is outside the cache or the block table.
-pub fn attention(ctx: &mut Context, op: &Attention, queries: &Queries<'_>, keys: KvPages<'_>, values: KvPages<'_>, out: &mut [f32]) {
+pub fn attention(
+    ctx: &mut Context,
+    op: &Attention,
+    queries: &Queries<'_>,
+    keys: KvPages<'_>,
+    values: KvPages<'_>,
+    out: &mut [f32],
+) {
     check(op, queries, keys, values, out);
     let kernels = ctx.kernels();
     let (n_threads, slots) = (ctx.pool.n_threads(), ctx.scratch.slots());
@@ -88,7 +95,16 @@ pub fn attention(ctx: &mut Context, op: &Attention, queries: &Queries<'_>, keys:
     if rows == 0 {
         return;
     }
-    let pass = Pass { op, queries, keys, values, kernels, slots, passes: Passes::new(op, queries), out: RowMut(out.as_mut_ptr()) };
+    let pass = Pass {
+        op,
+        queries,
+        keys,
+        values,
+        kernels,
+        slots,
+        passes: Passes::new(op, queries),
+        out: RowMut(out.as_mut_ptr()),
+    };
     let n_items = pass.passes.count();
     let spans_most = queries.positions.iter().map(|&p| p as usize / SPAN + 1).max().unwrap_or(1);
     if n_threads == 1 || spans_most == 1 || n_items >= 2 * n_threads {
@@ -119,14 +135,21 @@ fn padded(head_dim: usize) -> usize {
 fn check(op: &Attention, queries: &Queries<'_>, keys: KvPages<'_>, values: KvPages<'_>, out: &[f32]) {
     let n_tokens = queries.positions.len();
     let width = op.n_heads * op.head_dim;
-    assert!(op.head_dim > 0 && op.head_dim <= HEAD_DIM_MAX && op.head_dim.is_multiple_of(4), "head_dim {}", op.head_dim);
+    assert!(
+        op.head_dim > 0 && op.head_dim <= HEAD_DIM_MAX && op.head_dim.is_multiple_of(4),
+        "head_dim {}",
+        op.head_dim
+    );
     assert!(op.n_kv_heads > 0 && op.n_heads.is_multiple_of(op.n_kv_heads), "n_kv_heads divides n_heads");
     assert_eq!(queries.q.len(), n_tokens * width, "q is [n_tokens][n_heads * head_dim]");
     assert_eq!(out.len(), queries.q.len(), "out has q's shape");
     assert_eq!(queries.seq_idx.len(), n_tokens, "seq_idx is [n_tokens]");
     assert!(queries.sinks.is_none_or(|s| s.len() == op.n_heads), "sinks is [n_heads]");
     let page_len = PAGE_TOKENS * op.n_kv_heads * op.head_dim;
-    assert!(keys.len() == values.len() && keys.len().is_multiple_of(page_len), "the cache is [n_pages][16][n_kv_heads][head_dim]");
+    assert!(
+        keys.len() == values.len() && keys.len().is_multiple_of(page_len),
+        "the cache is [n_pages][16][n_kv_heads][head_dim]"
+    );
     let n_pages = keys.len() / page_len;
     for (&position, &seq) in queries.positions.iter().zip(queries.seq_idx) {
         let table = &queries.block_tables[seq as usize * queries.pages_max..][..queries.pages_max];
@@ -228,11 +251,29 @@ impl Pass<'_> {
 
     /// # Safety
     /// `state` has room for the rows, `work` for another state, a block, queries and scores.
-    unsafe fn attend(&self, item: usize, rows: &[QueryRow], spans: std::ops::Range<usize>, state: StatePtr, work: *mut f32) {
+    unsafe fn attend(
+        &self,
+        item: usize,
+        rows: &[QueryRow],
+        spans: std::ops::Range<usize>,
+        state: StatePtr,
+        work: *mut f32,
+    ) {
         let (run, kv_head, _) = self.place(item);
         let seq = self.queries.seq_idx[self.passes.runs[run]] as usize;
         let table = &self.queries.block_tables[seq * self.queries.pages_max..][..self.queries.pages_max];
-        let job = BlockJob { op: self.op, keys: self.keys, values: self.values, table, kv_head, rows, spans, span_len: SPAN, state, work };
+        let job = BlockJob {
+            op: self.op,
+            keys: self.keys,
+            values: self.values,
+            table,
+            kv_head,
+            rows,
+            spans,
+            span_len: SPAN,
+            state,
+            work,
+        };
         // SAFETY: as the caller vouches; pages and positions were checked on entry.
         unsafe { (self.kernels.attend)(&job) };
     }
@@ -241,7 +282,17 @@ impl Pass<'_> {
         let head_dim = self.op.head_dim;
         let (_, kv_head, slice) = self.place(item);
         let first_head = self.first_head(kv_head, slice);
-        let job = FinishJob { rows, states, state_len, n_states, head_dim, padded: padded(head_dim), sinks: self.queries.sinks, first_head, heads: self.heads(slice) };
+        let job = FinishJob {
+            rows,
+            states,
+            state_len,
+            n_states,
+            head_dim,
+            padded: padded(head_dim),
+            sinks: self.queries.sinks,
+            first_head,
+            heads: self.heads(slice),
+        };
         // SAFETY: the states hold these rows, and the rows' outputs are this item's alone.
         unsafe { (self.kernels.finish)(&job) };
     }

@@ -43,7 +43,8 @@ impl Format for Q5_0 {
         const { assert!(q5_0::ZERO_POINT == 16) };
         // SAFETY: word and nibbles lie in the block.
         unsafe {
-            let (scales, high, nibbles) = ([*scales, *scales.add(1)], fifth_bits(s, unit.add(q5_0::QH)), unit.add(q5_0::QS));
+            let (scales, high, nibbles) =
+                ([*scales, *scales.add(1)], fifth_bits(s, unit.add(q5_0::QH)), unit.add(q5_0::QS));
             [s.five_bits(scales, s.codes(nibbles, 0), high[0]), s.five_bits(scales, s.codes(nibbles, 4), high[1])]
         }
     }

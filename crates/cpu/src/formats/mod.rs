@@ -79,22 +79,70 @@ pub(crate) use each_pair;
 macro_rules! with_format {
     ($dtype:expr, $format:ident => $body:expr) => {
         match $dtype {
-            zinc_gguf::DType::F32 => { type $format = $crate::formats::F32; $body }
-            zinc_gguf::DType::F16 => { type $format = $crate::formats::F16; $body }
-            zinc_gguf::DType::BF16 => { type $format = $crate::formats::BF16; $body }
-            zinc_gguf::DType::Q4_0 => { type $format = $crate::formats::Q4_0; $body }
-            zinc_gguf::DType::Q4_1 => { type $format = $crate::formats::Q4_1; $body }
-            zinc_gguf::DType::Q5_0 => { type $format = $crate::formats::Q5_0; $body }
-            zinc_gguf::DType::Q5_1 => { type $format = $crate::formats::Q5_1; $body }
-            zinc_gguf::DType::Q8_0 => { type $format = $crate::formats::Q8_0; $body }
-            zinc_gguf::DType::Q2_K => { type $format = $crate::formats::Q2_K; $body }
-            zinc_gguf::DType::Q3_K => { type $format = $crate::formats::Q3_K; $body }
-            zinc_gguf::DType::Q4_K => { type $format = $crate::formats::Q4_K; $body }
-            zinc_gguf::DType::Q5_K => { type $format = $crate::formats::Q5_K; $body }
-            zinc_gguf::DType::Q6_K => { type $format = $crate::formats::Q6_K; $body }
-            zinc_gguf::DType::IQ4_NL => { type $format = $crate::formats::IQ4_NL; $body }
-            zinc_gguf::DType::IQ4_XS => { type $format = $crate::formats::IQ4_XS; $body }
-            zinc_gguf::DType::MXFP4 => { type $format = $crate::formats::MXFP4; $body }
+            zinc_gguf::DType::F32 => {
+                type $format = $crate::formats::F32;
+                $body
+            }
+            zinc_gguf::DType::F16 => {
+                type $format = $crate::formats::F16;
+                $body
+            }
+            zinc_gguf::DType::BF16 => {
+                type $format = $crate::formats::BF16;
+                $body
+            }
+            zinc_gguf::DType::Q4_0 => {
+                type $format = $crate::formats::Q4_0;
+                $body
+            }
+            zinc_gguf::DType::Q4_1 => {
+                type $format = $crate::formats::Q4_1;
+                $body
+            }
+            zinc_gguf::DType::Q5_0 => {
+                type $format = $crate::formats::Q5_0;
+                $body
+            }
+            zinc_gguf::DType::Q5_1 => {
+                type $format = $crate::formats::Q5_1;
+                $body
+            }
+            zinc_gguf::DType::Q8_0 => {
+                type $format = $crate::formats::Q8_0;
+                $body
+            }
+            zinc_gguf::DType::Q2_K => {
+                type $format = $crate::formats::Q2_K;
+                $body
+            }
+            zinc_gguf::DType::Q3_K => {
+                type $format = $crate::formats::Q3_K;
+                $body
+            }
+            zinc_gguf::DType::Q4_K => {
+                type $format = $crate::formats::Q4_K;
+                $body
+            }
+            zinc_gguf::DType::Q5_K => {
+                type $format = $crate::formats::Q5_K;
+                $body
+            }
+            zinc_gguf::DType::Q6_K => {
+                type $format = $crate::formats::Q6_K;
+                $body
+            }
+            zinc_gguf::DType::IQ4_NL => {
+                type $format = $crate::formats::IQ4_NL;
+                $body
+            }
+            zinc_gguf::DType::IQ4_XS => {
+                type $format = $crate::formats::IQ4_XS;
+                $body
+            }
+            zinc_gguf::DType::MXFP4 => {
+                type $format = $crate::formats::MXFP4;
+                $body
+            }
         }
     };
 }

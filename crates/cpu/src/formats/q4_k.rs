@@ -29,7 +29,8 @@ pub(super) unsafe fn affine_scales<S: Simd>(s: S, unit: *const u8, out: *mut f32
         let six = 0x3F3F_3F3F;
         let upper = |first: u32| ((first >> 6) & 0x0303_0303) << 4;
         let low = 0x0F0F_0F0F;
-        let unpacked = [scales & six, (rest & low) | upper(scales), mins & six, ((rest >> 4) & low) | upper(mins)].map(u32::to_le);
+        let unpacked =
+            [scales & six, (rest & low) | upper(scales), mins & six, ((rest >> 4) & low) | upper(mins)].map(u32::to_le);
         let numbers = s.signed_bytes(unpacked.as_ptr().cast());
         s.store(out, s.mul(numbers, s.splat(d)));
         s.store(out.add(LANES), s.mul(numbers, s.splat(-dmin)));

@@ -7,13 +7,15 @@
 )]
 
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss, _mm_and_si128, _mm_cmpeq_epi8,
-    _mm_castps_si128, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_or_si128,
-    _mm_set1_epi8, _mm_set1_epi16, _mm_setr_epi8, _mm_shuffle_epi8, _mm_shuffle_ps, _mm_sll_epi16, _mm_srl_epi16, _mm_srli_si128, _mm_storel_epi64,
-    _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_cvtps_ph,
-    _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
+    __m128i, __m256, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_add_ps,
+    _mm_add_ss, _mm_and_si128, _mm_castps_si128, _mm_cmpeq_epi8, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32,
+    _mm_loadl_epi64, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_or_si128, _mm_prefetch, _mm_set1_epi8,
+    _mm_set1_epi16, _mm_setr_epi8, _mm_shuffle_epi8, _mm_shuffle_ps, _mm_sll_epi16, _mm_srl_epi16, _mm_srli_si128,
+    _mm_storel_epi64, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
+    _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_cvtps_ph, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
 };
 
 use super::simd::{Codebook, Simd, intrinsics, memory_intrinsics};
@@ -25,7 +27,8 @@ pub(crate) struct Avx2(());
 impl Avx2 {
     /// The proof, if the processor gives it.
     pub(crate) fn detect() -> Option<Avx2> {
-        let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        let has =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
         has.then_some(Avx2(()))
     }
 
@@ -57,6 +60,7 @@ impl Simd for Avx2 {
     type Table5 = [__m256; 2];
 
     intrinsics! {
+        fn prefetch(self, p: *const u8) { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
         fn splat(self, x: f32) -> V { [_mm256_set1_ps(x); 2] }
         fn add(self, a: V, b: V) -> V { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
         fn sub(self, a: V, b: V) -> V { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }

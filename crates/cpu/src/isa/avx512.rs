@@ -6,14 +6,17 @@
 )]
 
 use std::arch::x86_64::{
-    __m128i, __m512, __m512i, __mmask16, _CMP_LT_OQ, _MM_FROUND_TO_NEAREST_INT, _mm_castps_si128, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_movehl_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps, _mm_test_epi8_mask, _mm_set1_epi8, _mm_add_ps, _mm_add_ss, _mm_max_ps,
-    _mm_max_ss, _mm256_add_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_loadu_si256, _mm256_max_ps, _mm256_storeu_si256,
-    _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps512_ps128, _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtps_ph,
-    _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_blend_ps,
-    _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_permute_ps, _mm512_permutexvar_ps, _mm512_roundscale_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_shuffle_f32x4, _mm512_slli_epi32, _mm512_srlv_epi32, _mm512_sllv_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    __m128i, __m512, __m512i, __mmask16, _CMP_LT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_add_ps, _mm_add_ss,
+    _mm_castps_si128, _mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128, _mm_max_ps,
+    _mm_max_ss, _mm_movehl_ps, _mm_prefetch, _mm_set1_epi8, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps,
+    _mm_test_epi8_mask, _mm256_add_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_loadu_si256,
+    _mm256_max_ps, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps512_ps128,
+    _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps,
+    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtps_ph, _mm512_div_ps,
+    _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_blend_ps,
+    _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_permute_ps, _mm512_permutexvar_ps,
+    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_shuffle_f32x4,
+    _mm512_slli_epi32, _mm512_sllv_epi32, _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_ps,
     _mm512_ternarylogic_epi32,
 };
 
@@ -58,6 +61,7 @@ impl Simd for Avx512 {
     type Table5 = [__m512; 2];
 
     intrinsics! {
+        fn prefetch(self, p: *const u8) { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
         fn splat(self, x: f32) -> __m512 { _mm512_set1_ps(x) }
         fn add(self, a: __m512, b: __m512) -> __m512 { _mm512_add_ps(a, b) }
         fn sub(self, a: __m512, b: __m512) -> __m512 { _mm512_sub_ps(a, b) }

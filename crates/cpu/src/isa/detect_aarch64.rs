@@ -1,8 +1,8 @@
 //! Which instruction sets an aarch64 processor has.
 
+use super::Isa;
 use super::entry::{self, EntryPoints};
 use super::neon::Neon;
-use super::Isa;
 
 /// The kernels of `isa`, if this processor can run them.
 pub(super) fn entry_points(isa: Isa) -> Option<&'static EntryPoints> {

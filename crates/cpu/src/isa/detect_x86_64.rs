@@ -1,9 +1,9 @@
 //! Which instruction sets an x86-64 processor has.
 
+use super::Isa;
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::entry::{self, EntryPoints};
-use super::Isa;
 
 /// The kernels of `isa`, if this processor can run them.
 pub(super) fn entry_points(isa: Isa) -> Option<&'static EntryPoints> {

@@ -7,13 +7,14 @@
 )]
 
 use std::arch::aarch64::{
-    float32x4_t, int8x16_t, uint8x16_t, uint16x8_t, uint32x4_t, vaddq_f32, vaddq_s32, vandq_u8, vandq_u32, vbslq_f32, vbslq_u32,
-    vceqq_u8, vcgeq_u32, vcltq_f32, vcombine_u8, vcombine_u16, vcvtnq_s32_f32, vcvtq_f32_s32, vdivq_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s8,
-    vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, vfmaq_f32, vget_high_s8, vget_high_s16, vget_high_u16, vget_low_s8, vget_low_s16, vget_low_u16,
-    vld1q_f32, vld1q_s8, vld1q_u8, vld1q_u16, vmaxnmq_f32, vmaxnmvq_f32, vminnmq_f32, vmovl_s8, vmovl_s16, vmovl_u16, vmovn_u32, vmulq_f32,
-    vorrq_u8, vorrq_u32, vqtbl1q_s8, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s8_u8, vreinterpretq_s32_u32, vreinterpretq_u32_f32,
-    vreinterpretq_u32_s32, vrndnq_f32, vshlq_n_s32, vshlq_n_u8, vshlq_n_u32, vshlq_u8, vshrq_n_u32, vst1q_f32, vst1q_u16, vsubq_f32,
-    vsubq_u32, vaddq_u32, vcgtq_u32,
+    float32x4_t, int8x16_t, uint8x16_t, uint16x8_t, uint32x4_t, vaddq_f32, vaddq_s32, vaddq_u32, vandq_u8, vandq_u32,
+    vbslq_f32, vbslq_u32, vceqq_u8, vcgeq_u32, vcgtq_u32, vcltq_f32, vcombine_u8, vcombine_u16, vcvtnq_s32_f32,
+    vcvtq_f32_s32, vdivq_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, vfmaq_f32,
+    vget_high_s8, vget_high_s16, vget_high_u16, vget_low_s8, vget_low_s16, vget_low_u16, vld1q_f32, vld1q_s8, vld1q_u8,
+    vld1q_u16, vmaxnmq_f32, vmaxnmvq_f32, vminnmq_f32, vmovl_s8, vmovl_s16, vmovl_u16, vmovn_u32, vmulq_f32, vorrq_u8,
+    vorrq_u32, vqtbl1q_s8, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s8_u8, vreinterpretq_s32_u32,
+    vreinterpretq_u32_f32, vreinterpretq_u32_s32, vrndnq_f32, vshlq_n_s32, vshlq_n_u8, vshlq_n_u32, vshlq_u8,
+    vshrq_n_u32, vst1q_f32, vst1q_u16, vsubq_f32, vsubq_u32,
 };
 
 use zinc_gguf::quants::float::f16_to_f32;
@@ -164,7 +165,12 @@ unsafe fn words(p: *const u8) -> [uint32x4_t; 4] {
     // SAFETY: as the caller vouches.
     unsafe {
         let (low, high): (uint16x8_t, uint16x8_t) = (vld1q_u16(p.cast()), vld1q_u16(p.add(16).cast()));
-        [vmovl_u16(vget_low_u16(low)), vmovl_u16(vget_high_u16(low)), vmovl_u16(vget_low_u16(high)), vmovl_u16(vget_high_u16(high))]
+        [
+            vmovl_u16(vget_low_u16(low)),
+            vmovl_u16(vget_high_u16(low)),
+            vmovl_u16(vget_low_u16(high)),
+            vmovl_u16(vget_high_u16(high)),
+        ]
     }
 }
 
@@ -179,7 +185,10 @@ unsafe fn widen_halves(bits: uint32x4_t) -> float32x4_t {
         let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
         let rest = vandq_u32(bits, vdupq_n_u32(0x7FFF));
         let placed = vshlq_n_u32::<13>(rest);
-        let finite = vreinterpretq_u32_f32(vmulq_f32(vreinterpretq_f32_u32(placed), vreinterpretq_f32_u32(vdupq_n_u32(239 << 23))));
+        let finite = vreinterpretq_u32_f32(vmulq_f32(
+            vreinterpretq_f32_u32(placed),
+            vreinterpretq_f32_u32(vdupq_n_u32(239 << 23)),
+        ));
         let special = vorrq_u32(placed, vdupq_n_u32(0x7F80_0000));
         let magnitude = vbslq_u32(vcgeq_u32(rest, vdupq_n_u32(0x7C00)), special, finite);
         vreinterpretq_f32_u32(vorrq_u32(magnitude, sign))

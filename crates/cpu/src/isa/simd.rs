@@ -32,6 +32,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// `p` points at sixteen writable f32.
     unsafe fn store(self, p: *mut f32, v: Self::V);
 
+    /// Asks for the cache line at `p`, which need not be there; nothing where there is no such
+    /// instruction.
+    #[inline(always)]
+    fn prefetch(self, _p: *const u8) {}
+
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.
@@ -159,10 +164,10 @@ pub(crate) static COUNT: Codebook = Codebook::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
 /// Writes trait methods whose bodies are intrinsics of the implementing instruction set. `unsafe`
 /// methods pass the duty of their pointers on to the caller.
 macro_rules! intrinsics {
-    ($(fn $name:ident($self:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty $body:block)*) => {
+    ($(fn $name:ident($self:ident $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)? $body:block)*) => {
         $(
             #[inline(always)]
-            fn $name($self $(, $arg: $ty)*) -> $ret {
+            fn $name($self $(, $arg: $ty)*) $(-> $ret)? {
                 // SAFETY: `self` exists only where detection has found the instruction set.
                 unsafe { $body }
             }

@@ -22,7 +22,13 @@ impl<'a> Experts<'a> {
     ///
     /// # Errors
     /// `n_in` is no whole number of blocks, or the bytes are not those of that shape.
-    pub fn new(dtype: DType, bytes: &'a [u8], n_in: usize, n_out: usize, n_experts: usize) -> Result<Experts<'a>, Error> {
+    pub fn new(
+        dtype: DType,
+        bytes: &'a [u8],
+        n_in: usize,
+        n_out: usize,
+        n_experts: usize,
+    ) -> Result<Experts<'a>, Error> {
         let all = Matrix::new(dtype, bytes, n_in, n_out.saturating_mul(n_experts))?;
         Ok(Experts { all, n_out })
     }
@@ -43,7 +49,15 @@ impl<'a> Experts<'a> {
 ///
 /// # Panics
 /// The lengths do not agree, or an id is not below the number of experts.
-pub fn expert_matmul(ctx: &mut Context, experts: &Experts<'_>, ids: &[u32], n_choices: usize, x: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+pub fn expert_matmul(
+    ctx: &mut Context,
+    experts: &Experts<'_>,
+    ids: &[u32],
+    n_choices: usize,
+    x: &[f32],
+    bias: Option<&[f32]>,
+    y: &mut [f32],
+) {
     let (n_in, n_out, n_experts) = (experts.all.n_in, experts.n_out, experts.n_experts());
     assert!(n_choices > 0 && ids.len().is_multiple_of(n_choices), "ids is [n_tokens][n_choices]");
     assert_eq!(y.len(), ids.len() * n_out, "y is [n_tokens][n_choices][n_out]");

@@ -24,6 +24,10 @@ pub(crate) const STEP: usize = 2 * LANES;
 /// Rows that are summed side by side, so that one's latency hides in the other's work.
 const ROWS: usize = 2;
 
+/// Bytes that weights are asked for ahead of their use. Unpacking fills the processor's window with
+/// a few hundred bytes of weights, too few loads under way to keep the memory busy.
+const PREFETCH: usize = 4096;
+
 /// f32 of scales for a chunk of one row.
 const CHUNK_SCALES: usize = {
     let (small, large) = (CHUNK / STEP * SCALES_MAX[0], CHUNK / UNIT_WEIGHTS_MAX * SCALES_MAX[1]);
@@ -78,7 +82,9 @@ unsafe fn rows<S: Simd, F: Format, const R: usize, const C: usize>(s: S, job: &F
         let mut sums = [[s.splat(0.0); C]; R];
         // SAFETY: the units lie within the rows and the inputs reach `k + n_k`, padded to a step.
         unsafe {
-            let w: [*const u8; R] = std::array::from_fn(|r| job.w.add((row + r.min(n_rows - 1)) * job.row_bytes + k / F::WEIGHTS * F::BYTES));
+            let w: [*const u8; R] = std::array::from_fn(|r| {
+                job.w.add((row + r.min(n_rows - 1)) * job.row_bytes + k / F::WEIGHTS * F::BYTES)
+            });
             let x: [*const f32; C] = std::array::from_fn(|c| job.x[c].add(k));
             for r in 0..R {
                 for u in 0..n_units {
@@ -129,6 +135,7 @@ unsafe fn units<S: Simd, F: Format, const R: usize, const C: usize>(
                 // SAFETY: unit `u` of each row and its scales are there, and so are 32 inputs at `k`.
                 unsafe {
                     let unit = w[r].add(u * F::BYTES);
+                    s.prefetch(unit.wrapping_add(PREFETCH + J * (F::BYTES * STEP / F::WEIGHTS)));
                     let [low, high] = F::pair::<S, J>(s, unit, scales[r].as_ptr().cast::<f32>().add(u * F::SCALES));
                     for c in 0..C {
                         acc[r][c] = s.fma(low, s.load(x[c].add(k)), acc[r][c]);

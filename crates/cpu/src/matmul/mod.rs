@@ -24,7 +24,7 @@ use tile::{ExpandJob, TileJob};
 const BLOCK_TOKENS: usize = 512;
 /// Most outputs of a work item, for many rows of `x` and for few.
 const ITEM_ROWS: usize = 32;
-const ITEM_ROWS_FEW: usize = 64;
+const ITEM_ROWS_FEW: usize = 256;
 /// Work items per thread that are wanted, so that threads end together.
 const ITEMS_PER_THREAD: usize = 4;
 
@@ -89,7 +89,14 @@ impl<'a> Matrix<'a> {
             // for `n_k` rounded up to a step.
             unsafe {
                 let w = w.add(k / self.dtype.block_len() * self.dtype.block_bytes());
-                (kernels.expand)(self.dtype)(&ExpandJob { w, row_bytes: 0, n_rows: 1, n_k, out: chunk.as_mut_ptr(), out_stride: 0 });
+                (kernels.expand)(self.dtype)(&ExpandJob {
+                    w,
+                    row_bytes: 0,
+                    n_rows: 1,
+                    n_k,
+                    out: chunk.as_mut_ptr(),
+                    out_stride: 0,
+                });
             }
             each_chunk(k, &chunk[..n_k]);
         }
@@ -170,7 +177,14 @@ pub fn products(ctx: &mut Context, x: &[f32], products: &mut [Product<'_>]) {
 ///
 /// # Panics
 /// The lengths do not agree.
-pub fn matmul_glu(ctx: &mut Context, gate: &Matrix<'_>, up: &Matrix<'_>, activation: Activation, x: &[f32], y: &mut [f32]) {
+pub fn matmul_glu(
+    ctx: &mut Context,
+    gate: &Matrix<'_>,
+    up: &Matrix<'_>,
+    activation: Activation,
+    x: &[f32],
+    y: &mut [f32],
+) {
     let (n_in, n_out) = (gate.n_in, gate.n_out);
     assert_eq!((up.n_in, up.n_out), (n_in, n_out), "gate and up have one shape");
     let n_tokens = n_rows(x, n_in);
@@ -303,13 +317,31 @@ const fn sums_stride(n_tokens: usize) -> usize {
 /// # Safety
 /// The rows exist; `x_rows` (1 to [`BLOCK_TOKENS`]) point at `n_in` f32 padded to a step; `panel`
 /// and `out` at [`PANEL_LEN`] and [`SUMS_LEN`] writable f32; the processor has the kernels.
-unsafe fn sums(kernels: &EntryPoints, weights: &Matrix<'_>, row: usize, n_rows: usize, x_rows: &[Row], panel: *mut f32, out: *mut f32) {
+unsafe fn sums(
+    kernels: &EntryPoints,
+    weights: &Matrix<'_>,
+    row: usize,
+    n_rows: usize,
+    x_rows: &[Row],
+    panel: *mut f32,
+    out: *mut f32,
+) {
     let (dtype, n_in, row_bytes) = (weights.dtype, weights.n_in, weights.row_bytes());
     let w = weights.bytes[row * row_bytes..(row + n_rows) * row_bytes].as_ptr();
     if x_rows.len() <= TOKENS_MAX {
         let x = std::array::from_fn(|c| x_rows[c.min(x_rows.len() - 1)].0);
         // SAFETY: as the caller vouches; `out` has room for `TOKENS_MAX` inputs.
-        unsafe { (kernels.few)(dtype, x_rows.len())(&FewJob { w, row_bytes, n_rows, n_in, x, out, out_stride: ITEM_ROWS_FEW }) };
+        unsafe {
+            (kernels.few)(dtype, x_rows.len())(&FewJob {
+                w,
+                row_bytes,
+                n_rows,
+                n_in,
+                x,
+                out,
+                out_stride: ITEM_ROWS_FEW,
+            })
+        };
         return;
     }
     let mut x = [std::ptr::null(); BLOCK_TOKENS];

@@ -119,7 +119,13 @@ pub(crate) unsafe fn run<S: Simd, const R: usize, const C: usize>(s: S, job: &Ti
 /// As [`run`], for `R` rows at `panel`, `C` inputs of `x` and their sums at `out`.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "the index is also the place in memory")]
-unsafe fn tile<S: Simd, const R: usize, const C: usize>(s: S, job: &TileJob, panel: *const f32, x: &[*const f32], out: *mut f32) {
+unsafe fn tile<S: Simd, const R: usize, const C: usize>(
+    s: S,
+    job: &TileJob,
+    panel: *const f32,
+    x: &[*const f32],
+    out: *mut f32,
+) {
     let x: [*const f32; C] = std::array::from_fn(|c| x[c]);
     let mut acc = [[s.splat(0.0); R]; C];
     for k in (0..job.n_k).step_by(LANES) {

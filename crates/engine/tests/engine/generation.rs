@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use zinc_engine::request::{FinishReason, Request, Usage};
-use zinc_engine::sampler::Sampling;
+use zinc_engine::sampler::{Sampler, Sampling, Scratch};
 use zinc_engine::{Engine, EngineConfig, Error};
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes};
 use zinc_graph::reference::Reference;
@@ -80,6 +80,21 @@ fn greedy_is_what_a_naive_loop_gives() {
         assert!(matches!(answer.done().reason, FinishReason::Length));
         let usage = Usage { prompt_tokens: n_prompt, computed_prompt_tokens: n_prompt, generated_tokens: 20 };
         assert_eq!(answer.done().usage, usage);
+    }
+}
+
+#[test]
+fn draws_are_what_a_naive_loop_with_the_sampler_gives() {
+    for which in 0..4 {
+        let wanted = sampled(which, 11, 16);
+        let mut sampler = Sampler::new(wanted.sampling.clone(), wanted.seed, &wanted.prompt, N_VOCAB).unwrap();
+        let mut ids = wanted.prompt.clone();
+        for index in 0..wanted.max_tokens {
+            let id = sampler.choose(&mut naive_logits(&ids), index, &mut Scratch::default()).unwrap();
+            sampler.accept(id);
+            ids.push(id);
+        }
+        assert_eq!(alone(CONFIG, wanted).ids(), ids[11..]);
     }
 }
 

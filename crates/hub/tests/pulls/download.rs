@@ -401,26 +401,26 @@ fn cancelling_does_not_wait_for_the_server() {
 fn cancelling_reaches_a_read_that_waits_and_a_pause() {
     let bytes = content(28, SIZE);
     let served = bytes.clone();
-    let (reached, at) = mpsc::channel();
-    let silent = Server::start(move |_, request| {
-        let reached = reached.clone();
-        Reply::file(&served, request).call_at(SIZE / 2, move || {
-            reached.send(()).unwrap();
-            // The rest stays away for as long as the client is patient.
-            thread::park_timeout(Duration::from_secs(5));
-        })
-    });
+    let silent = Server::start(move |_, request| Reply::file(&served, request).silent_at(SIZE / 2));
     let cache = Cache::new(&silent, &bytes);
     let cancel = AtomicBool::new(false);
+    let (reached, at) = mpsc::channel();
     let flag = &cancel;
     thread::scope(|scope| {
         scope.spawn(move || {
             at.recv().unwrap();
+            // The client tells before it reads on; it is given the time to do so.
+            thread::sleep(Duration::from_millis(50));
             flag.store(true, Ordering::Relaxed);
         });
         let started = Instant::now();
-        assert!(matches!(cache.pull_watched(&cancel, &mut |_| {}), Err(Error::Cancelled)));
-        assert!(started.elapsed() < Duration::from_secs(4), "it waited for the server");
+        let cancelled = cache.pull_watched(&cancel, &mut |event| {
+            if matches!(event, Event::Progress { done, .. } if done == SIZE as u64 / 2) {
+                reached.send(()).unwrap();
+            }
+        });
+        assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+        assert!(started.elapsed() < LIMITS.stall, "it waited for the server");
     });
 
     let busy = Server::start(|_, _| Reply::status(503).header("Retry-After", "30"));

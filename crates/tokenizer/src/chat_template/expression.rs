@@ -35,32 +35,47 @@ pub(super) struct Writer<'a> {
 /// A part that is written.
 struct Piece {
     text: String,
-    /// Whether a filter behind it would apply to all of it.
-    is_closed: bool,
+    form: Form,
+}
+
+/// How the end of a part binds what may follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// An operator is in it: everything that follows would take its last operand alone.
+    Open,
+    /// A filter is at its end: another filter takes all of it, an attribute or a call would not.
+    Filtered,
+    /// Whatever follows takes all of it.
+    Closed,
 }
 
 impl Piece {
     fn closed(text: String) -> Piece {
-        Piece { text, is_closed: true }
+        Piece { text, form: Form::Closed }
     }
 
     fn open(text: String) -> Piece {
-        Piece { text, is_closed: false }
+        Piece { text, form: Form::Open }
+    }
+
+    /// Made by an expression that may make containers.
+    fn owned(text: String) -> Piece {
+        Piece { text: text + "|__own", form: Form::Filtered }
     }
 
     /// As the operand of something that binds tighter.
     fn operand(self) -> String {
-        if self.is_closed { self.text } else { format!("({})", self.text) }
+        if self.form == Form::Open { format!("({})", self.text) } else { self.text }
     }
 
-    /// As what an attribute or a call belongs to: what was filtered is that in brackets only.
+    /// As what an attribute or a call belongs to.
     fn object(self) -> String {
-        if self.is_closed && !self.text.contains('|') { self.text } else { format!("({})", self.text) }
+        if self.form == Form::Closed { self.text } else { format!("({})", self.text) }
     }
 
     /// With a filter of ours behind it.
     fn filtered(self, filter: &str) -> Piece {
-        Piece::closed(format!("{}|{filter}", self.operand()))
+        Piece { text: format!("{}|{filter}", self.operand()), form: Form::Filtered }
     }
 }
 
@@ -359,7 +374,7 @@ impl<'a> Writer<'a> {
                             text += &self.expect(",")?;
                         }
                     }
-                    Ok(Piece::closed(text + &self.take()? + "|__own"))
+                    Ok(Piece::owned(text + &self.take()?))
                 }
                 "{" => {
                     let mut text = self.take()?;
@@ -372,7 +387,7 @@ impl<'a> Writer<'a> {
                         }
                     }
                     // A brace before the brace would end the tag for the engine.
-                    Ok(Piece::closed(text + " " + &self.take()? + "|__own"))
+                    Ok(Piece::owned(text + " " + &self.take()?))
                 }
                 _ => Err(self.error("expected a value")),
             },
@@ -391,7 +406,7 @@ impl<'a> Writer<'a> {
             }
         }
         text += &self.take()?;
-        Ok(Piece::closed(if is_tuple { text + "|__own" } else { text }))
+        Ok(if is_tuple { Piece::owned(text) } else { Piece::closed(text) })
     }
 
     /// Attributes, items and calls.
@@ -420,7 +435,7 @@ impl<'a> Writer<'a> {
                     // The engine compares what `loop.changed` is given with what it was given before.
                     let is_comparing = callee.trim_end_matches(')').ends_with(".changed");
                     let arguments = self.arguments(if is_comparing { "__weighed" } else { "" })?;
-                    piece = Piece::closed(callee + &arguments + "|__own");
+                    piece = Piece::owned(callee + &arguments);
                 }
                 _ => return Ok(piece),
             }
@@ -454,7 +469,7 @@ impl<'a> Writer<'a> {
                 Some("|") => {
                     let bar = self.take()?;
                     let filter = self.filter()?;
-                    piece = Piece::closed(format!("{}{bar}{filter}|__own", piece.operand()));
+                    piece = Piece::owned(format!("{}{bar}{filter}", piece.operand()));
                 }
                 Some("is") => {
                     let keyword = self.take()?;
@@ -463,7 +478,7 @@ impl<'a> Writer<'a> {
                     piece = Piece::closed(format!("({} {keyword} {negation}{test})", piece.operand()));
                 }
                 Some("(") => {
-                    piece = Piece::closed(piece.object() + &self.arguments("")? + "|__own");
+                    piece = Piece::owned(piece.object() + &self.arguments("")?);
                 }
                 _ => return Ok(piece),
             }

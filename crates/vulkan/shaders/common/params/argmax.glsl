@@ -1,0 +1,8 @@
+// Made from src/params.rs by `cargo xtask kernels`.
+layout(push_constant, scalar) uniform Params {
+    F32s x;
+    U32s y;
+    Step step;
+    uint cols;
+    uint rows;
+};

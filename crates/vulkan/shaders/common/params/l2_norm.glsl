@@ -1,0 +1,11 @@
+// Made from src/params.rs by `cargo xtask kernels`.
+layout(push_constant, scalar) uniform Params {
+    F32s x;
+    F32s y;
+    Step step;
+    uint width;
+    uint cols;
+    uint rows;
+    float eps;
+    float scale;
+};

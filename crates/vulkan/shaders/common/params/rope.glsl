@@ -1,0 +1,11 @@
+// Made from src/params.rs by `cargo xtask kernels`.
+layout(push_constant, scalar) uniform Params {
+    F32s x;
+    F32s y;
+    F32s frequencies;
+    Step step;
+    uint cols;
+    uint head_dim;
+    uint n_rot;
+    float magnitude;
+};

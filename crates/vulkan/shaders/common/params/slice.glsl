@@ -1,0 +1,12 @@
+// Made from src/params.rs by `cargo xtask kernels`.
+layout(push_constant, scalar) uniform Params {
+    F32s x;
+    F32s y;
+    Step step;
+    uint cols;
+    uint cols_in;
+    uint width;
+    uint width_in;
+    uint offset;
+    uint rows;
+};

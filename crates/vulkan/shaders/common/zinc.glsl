@@ -1,0 +1,71 @@
+// What every kernel shares: extensions, buffer references, the step buffer, reductions.
+// Constant 0 is the workgroup's size, constant 1 the subgroup's.
+
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference2 : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
+layout(constant_id = 0) const uint WORKGROUP = 64;
+layout(constant_id = 1) const uint SUBGROUP = 32;
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer F32s { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec4s { vec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer F16s { float16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer U32s { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16s { uint16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 1) buffer U8s { uint8_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4s { uvec4 v[]; };
+
+// The step buffer, as src/step.rs writes it: eight words, then arrays of `capacity` entries.
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Step {
+    uint n_tokens;
+    uint n_outputs;
+    uint n_seqs;
+    uint pages_max;
+    uint capacity;
+    uint unused[3];
+    uint v[];
+};
+const uint PAGE_TOKENS = 16;
+const uint ROWS_TOKENS = 0;
+
+uint n_rows(Step s, uint rows) { return rows == ROWS_TOKENS ? s.n_tokens : s.n_outputs; }
+uint step_id(Step s, uint t) { return s.v[t]; }
+uint step_position(Step s, uint t) { return s.v[s.capacity + t]; }
+uint step_seq(Step s, uint t) { return s.v[2 * s.capacity + t]; }
+uint step_kv_slot(Step s, uint t) { return s.v[3 * s.capacity + t]; }
+uint step_output_row(Step s, uint r) { return s.v[4 * s.capacity + r]; }
+uint step_state_slot(Step s, uint q) { return s.v[5 * s.capacity + q]; }
+uint step_query_start(Step s, uint q) { return s.v[6 * s.capacity + q]; }
+uint step_page(Step s, uint q, uint page) { return s.v[7 * s.capacity + 1 + q * s.pages_max + page]; }
+
+// Sum over the workgroup; every thread gets it. `part` must hold WORKGROUP / 4 floats.
+shared float zinc_part[256];
+float workgroup_sum(float x) {
+    x = subgroupAdd(x);
+    barrier();
+    if (subgroupElect()) zinc_part[gl_SubgroupID] = x;
+    barrier();
+    float sum = 0;
+    for (uint i = 0; i < gl_NumSubgroups; i++) sum += zinc_part[i];
+    return sum;
+}
+float workgroup_max(float x) {
+    x = subgroupMax(x);
+    barrier();
+    if (subgroupElect()) zinc_part[gl_SubgroupID] = x;
+    barrier();
+    float most = zinc_part[0];
+    for (uint i = 1; i < gl_NumSubgroups; i++) most = max(most, zinc_part[i]);
+    return most;
+}
+
+float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }

@@ -1,0 +1,14 @@
+// y[t][i] = sum_s weights[t][s] * x[t][s][i]
+// Axes: t rows, s the chosen experts of a token, i columns. Launch: (columns / WORKGROUP, rows). Bytes: x once, and y.
+#version 460
+#include "common/zinc.glsl"
+
+#include "common/params/expert_sum.glsl"
+
+void main() {
+    uint t = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
+    if (t >= n_rows(step, rows) || i >= width) return;
+    float sum = 0;
+    for (uint s = 0; s < n_used; s++) sum = fma(weights.v[t * n_used + s], x.v[(t * n_used + s) * width + i], sum);
+    y.v[t * width + i] = sum;
+}

@@ -1,0 +1,151 @@
+//! Ops that treat every row by itself: look-ups, norms, cuts and functions of single elements.
+
+use zinc_graph::ops::{Activation, L2Norm, RmsNorm, Slice};
+use zinc_graph::section::Node;
+
+use super::{Recorder, THREADS, UNIT, activation_words, row_bytes};
+use crate::commands::Dispatch;
+use crate::error::Error;
+use crate::params;
+
+/// What the elementwise kernel computes, as its constant FUNCTION.
+#[derive(Clone, Copy)]
+enum Function {
+    Add = 0,
+    Glu = 1,
+    Softcap = 2,
+    Scale = 3,
+    GateRows = 4,
+}
+
+/// The operands of an elementwise function beside the first input.
+struct Operands {
+    b: u64,
+    activation: u32,
+    alpha: f32,
+    limit: f32,
+}
+
+impl Recorder<'_> {
+    pub(super) fn embed(&mut self, node: &Node, scale: f32) -> Result<Dispatch, Error> {
+        let y = node.outputs.as_slice()[0];
+        let width = self.cols(y);
+        let (dtype, table) = self.weight(node.weights.as_slice()[0]);
+        let row_bytes = row_bytes("embed", dtype, width)?;
+        let params = params::Embed { table, y: self.value(y), step: self.at.step, width, row_bytes, scale };
+        self.launch(64, &[dtype.id()], &params, [(width / UNIT).div_ceil(64), self.at.bucket.tokens, 1])
+    }
+
+    /// Plain, or of the sum of two inputs, which is kept.
+    pub(super) fn rms_norm(&mut self, node: &Node, op: RmsNorm, add: bool) -> Result<Dispatch, Error> {
+        let x = node.inputs.as_slice()[0];
+        let (cols, rows) = (self.cols(x), self.rows(x));
+        let w = self.optional_weight(node, 0);
+        let (other, sum, y) = match add {
+            true => (self.input(node, 1), self.output(node, 0), self.output(node, 1)),
+            false => (0, 0, self.output(node, 0)),
+        };
+        let params = params::RmsNorm {
+            x: self.value(x),
+            other,
+            w,
+            sum,
+            y,
+            step: self.at.step,
+            width: op.width,
+            cols,
+            rows: rows.symbol,
+            eps: op.eps,
+        };
+        let constants = [u32::from(add), u32::from(w != 0)];
+        self.launch(self.norm_threads(op.width), &constants, &params, [cols / op.width, rows.most, 1])
+    }
+
+    pub(super) fn l2_norm(&mut self, node: &Node, op: L2Norm) -> Result<Dispatch, Error> {
+        let x = node.inputs.as_slice()[0];
+        let (cols, rows) = (self.cols(x), self.rows(x));
+        let params = params::L2Norm {
+            x: self.value(x),
+            y: self.output(node, 0),
+            step: self.at.step,
+            width: op.width,
+            cols,
+            rows: rows.symbol,
+            eps: op.eps,
+            scale: op.scale,
+        };
+        self.launch(self.norm_threads(op.width), &[], &params, [cols / op.width, rows.most, 1])
+    }
+
+    /// Threads that share a group of `width` columns.
+    fn norm_threads(&self, width: u32) -> u32 {
+        if width <= 128 { self.traits.subgroup_size } else { THREADS }
+    }
+
+    pub(super) fn add(&mut self, node: &Node) -> Result<Dispatch, Error> {
+        let b = self.input(node, 1);
+        self.elementwise(node, Function::Add, Operands { b, activation: 0, alpha: 0.0, limit: 0.0 })
+    }
+
+    pub(super) fn glu(&mut self, node: &Node, activation: Activation) -> Result<Dispatch, Error> {
+        let (activation, alpha, limit) = activation_words(activation);
+        let b = self.input(node, 1);
+        self.elementwise(node, Function::Glu, Operands { b, activation, alpha, limit })
+    }
+
+    pub(super) fn softcap(&mut self, node: &Node, cap: f32) -> Result<Dispatch, Error> {
+        self.elementwise(node, Function::Softcap, Operands { b: 0, activation: 0, alpha: 0.0, limit: cap })
+    }
+
+    pub(super) fn scale(&mut self, node: &Node, factor: f32) -> Result<Dispatch, Error> {
+        let b = self.optional_weight(node, 0);
+        self.elementwise(node, Function::Scale, Operands { b, activation: 0, alpha: factor, limit: 0.0 })
+    }
+
+    pub(super) fn gate_rows(&mut self, node: &Node) -> Result<Dispatch, Error> {
+        let b = self.input(node, 1);
+        self.elementwise(node, Function::GateRows, Operands { b, activation: 0, alpha: 0.0, limit: 0.0 })
+    }
+
+    fn elementwise(&mut self, node: &Node, function: Function, operands: Operands) -> Result<Dispatch, Error> {
+        let a = node.inputs.as_slice()[0];
+        let (cols, rows) = (self.cols(a), self.rows(a));
+        let Operands { b, activation, alpha, limit } = operands;
+        let (y, step) = (self.output(node, 0), self.at.step);
+        let params = params::Elementwise { a: self.value(a), b, y, step, cols, rows: rows.symbol, alpha, limit };
+        let constants = [function as u32, activation, u32::from(b != 0)];
+        self.launch(THREADS, &constants, &params, [cols.div_ceil(THREADS), rows.most, 1])
+    }
+
+    pub(super) fn slice(&mut self, node: &Node, op: Slice) -> Result<Dispatch, Error> {
+        let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
+        let (cols, rows) = (self.cols(y), self.rows(y));
+        let params = params::Slice {
+            x: self.value(x),
+            y: self.value(y),
+            step: self.at.step,
+            cols,
+            cols_in: self.cols(x),
+            width: op.width,
+            width_in: op.width_in,
+            offset: op.offset,
+            rows: rows.symbol,
+        };
+        self.launch(THREADS, &[], &params, [cols.div_ceil(THREADS), rows.most, 1])
+    }
+
+    pub(super) fn select_rows(&mut self, node: &Node) -> Result<Dispatch, Error> {
+        let x = node.inputs.as_slice()[0];
+        let cols = self.cols(x);
+        let params = params::SelectRows { x: self.value(x), y: self.output(node, 0), step: self.at.step, cols };
+        self.launch(THREADS, &[], &params, [cols.div_ceil(THREADS), self.at.bucket.outputs, 1])
+    }
+
+    pub(super) fn argmax(&mut self, node: &Node) -> Result<Dispatch, Error> {
+        let x = node.inputs.as_slice()[0];
+        let (cols, rows) = (self.cols(x), self.rows(x));
+        let (y, step) = (self.output(node, 0), self.at.step);
+        let params = params::Argmax { x: self.value(x), y, step, cols, rows: rows.symbol };
+        self.launch(512, &[], &params, [1, rows.most, 1])
+    }
+}

@@ -1,0 +1,240 @@
+//! A plan: memory for its values, its step buffer, and the commands of a step, recorded once.
+
+use std::sync::Arc;
+
+use ash::vk;
+use zinc_graph::backend::{BackendError, PlanOptions, StateSizes};
+use zinc_graph::ops::Op;
+use zinc_graph::section::ValueId;
+use zinc_graph::shape::Elem;
+use zinc_graph::{Batch, Graph, Plan};
+
+use crate::commands::{Commands, Dispatch};
+use crate::device::Gpu;
+use crate::error::Error;
+use crate::kernels::{Addresses, Recorder, Sizes};
+use crate::memory::{Buffer, Place};
+use crate::pipeline::Pipelines;
+use crate::step;
+use crate::weights::{Resource, Weights};
+
+/// A plan that can be submitted.
+pub struct Recording {
+    /// The graph, fused.
+    pub graph: Graph,
+    /// How it was compiled.
+    pub options: PlanOptions,
+    /// The commands of a step.
+    pub commands: vk::CommandBuffer,
+    /// Every value.
+    pub values: Buffer,
+    plan: Plan,
+    step: Buffer,
+    readback: Buffer,
+    /// Offset in `readback` of each integer output.
+    integers: Vec<(ValueId, u64)>,
+    /// Tokens and outputs of the last step.
+    last: (usize, usize),
+    // Frequency tables that the recorded commands name.
+    _tables: Vec<Buffer>,
+}
+
+/// What a plan is recorded from.
+pub struct Parts<'a> {
+    /// The device.
+    pub gpu: &'a Arc<Gpu>,
+    /// Its pipelines.
+    pub pipelines: &'a mut Pipelines,
+    /// Where commands come from.
+    pub commands: &'a Commands,
+    /// The weights.
+    pub weights: &'a Weights,
+    /// The persistent state.
+    pub resources: &'a [Resource],
+    /// Its sizes.
+    pub state: StateSizes,
+}
+
+impl Recording {
+    /// Records a validated graph.
+    ///
+    /// # Errors
+    /// Out of memory, or an op that is larger than its kernel takes.
+    pub fn new(parts: Parts<'_>, graph: Graph, options: &PlanOptions) -> Result<Recording, Error> {
+        let gpu = parts.gpu;
+        let plan = Plan::new(&graph, options);
+        let values = Buffer::new(gpu, plan.arena_bytes as u64, Place::Device)?;
+        let bucket = options.bucket;
+        let seqs = bucket.tokens.min(parts.state.n_slots).max(1);
+        let table_entries = u64::from(parts.state.n_pages) * u64::from(seqs);
+        let step = Buffer::new(gpu, step::bytes(bucket.tokens, table_entries), Place::Upload)?;
+        let tables = Tables::new(gpu, &graph, parts.weights)?;
+        let addresses: Vec<Option<u64>> = plan.offsets.iter().map(|o| o.map(|o| values.address + o as u64)).collect();
+        let resources: Vec<(u64, u64)> = parts.resources.iter().map(Resource::addresses).collect();
+        let at = Addresses {
+            graph: &graph,
+            values: &addresses,
+            weights: &parts.weights.placed,
+            resources: &resources,
+            rope_tables: &tables.of_node,
+            step: step.address,
+            kv_format: parts.state.kv_format,
+            bucket: Sizes { tokens: bucket.tokens, outputs: bucket.outputs, seqs },
+        };
+        let layout = parts.pipelines.layout;
+        let mut recorder = Recorder { at, pipelines: parts.pipelines, traits: &gpu.traits };
+        let phases = phases(&mut recorder, &plan)?;
+        let (integers, readback_bytes) = integer_outputs(&graph, options);
+        let readback = Buffer::new(gpu, readback_bytes, Place::Readback)?;
+        let commands = parts.commands.record(|commands, b| {
+            for phase in &phases {
+                phase.iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
+                commands.barrier(b);
+            }
+            for &(id, to) in &integers {
+                let from = plan.offsets[usize::from(id.0)].expect("outputs are placed") as u64;
+                commands.copy(b, (values.handle, from), (readback.handle, to), rows_bytes(&graph, options, id));
+            }
+            commands.host_barrier(b);
+        })?;
+        let options = options.clone();
+        let last = (0, 0);
+        Ok(Recording {
+            graph,
+            options,
+            commands,
+            values,
+            plan,
+            step,
+            readback,
+            integers,
+            last,
+            _tables: tables.buffers,
+        })
+    }
+
+    /// Puts a batch that was validated against the plan's limits where the commands read it.
+    ///
+    /// # Errors
+    /// Longer block tables than the step buffer has room for.
+    pub fn write_batch(&mut self, batch: &Batch, n_pages: u32) -> Result<(), BackendError> {
+        let capacity = self.options.bucket.tokens;
+        if !self.step.bytes_mut().is_some_and(|bytes| step::write(bytes, batch, capacity)) {
+            let what = "place in the step buffer for a block table of";
+            return Err(BackendError::NoSuch { what, index: batch.block_tables.len(), count: n_pages as usize });
+        }
+        self.last = (batch.n_tokens(), batch.n_outputs());
+        Ok(())
+    }
+
+    /// Byte offset of rows of an input of the largest step.
+    ///
+    /// # Errors
+    /// A value that is no input, or more rows than the bucket has.
+    pub fn place_of_input(&self, value: ValueId, n: usize) -> Result<u64, BackendError> {
+        if !self.graph.inputs.contains(&value) {
+            return Err(no_value(&self.graph, value));
+        }
+        let bucket = self.options.bucket;
+        self.place(value, 0, n, (bucket.tokens as usize, bucket.outputs as usize))
+    }
+
+    /// Byte offset of rows of an output of the last step, or of any value of a plan that keeps all.
+    ///
+    /// # Errors
+    /// A value that is not kept, or rows that the step did not have.
+    pub fn place_of_output(&self, value: ValueId, row: usize, n: usize) -> Result<u64, BackendError> {
+        let is_kept = self.options.keep_values || self.graph.outputs.contains(&value);
+        if !is_kept || usize::from(value.0) >= self.graph.values.len() {
+            return Err(no_value(&self.graph, value));
+        }
+        self.place(value, row, n, self.last)
+    }
+
+    fn place(
+        &self,
+        value: ValueId,
+        row: usize,
+        n: usize,
+        (tokens, outputs): (usize, usize),
+    ) -> Result<u64, BackendError> {
+        let cols = self.graph.shape(value).cols as usize;
+        let count = self.graph.rows(value, tokens, outputs);
+        if row.saturating_mul(cols).saturating_add(n) > count * cols {
+            return Err(BackendError::NoSuch { what: "row", index: row + n.div_ceil(cols.max(1)), count });
+        }
+        let offset = self.plan.offsets[usize::from(value.0)].ok_or_else(|| no_value(&self.graph, value))?;
+        Ok((offset + row * cols * 4) as u64)
+    }
+
+    /// Integers that the step itself has brought to the host: `dst.len()` from row `row` of an output that was
+    /// checked with [`Recording::place_of_output`]; `false` for other values.
+    pub fn read_integers(&self, value: ValueId, row: usize, dst: &mut [f32]) -> bool {
+        let Some((_, at)) = self.integers.iter().find(|(id, _)| *id == value) else { return false };
+        let start =
+            usize::try_from(*at).unwrap_or(usize::MAX).saturating_add(row * self.graph.shape(value).row_bytes());
+        let bytes = self.readback.bytes().and_then(|bytes| bytes.get(start..start.saturating_add(4 * dst.len())));
+        bytes.map(|bytes| bytemuck::cast_slice_mut::<f32, u8>(dst).copy_from_slice(bytes)).is_some()
+    }
+}
+
+fn no_value(graph: &Graph, value: ValueId) -> BackendError {
+    BackendError::NoSuch { what: "value", index: usize::from(value.0), count: graph.values.len() }
+}
+
+/// The launches between barriers: stage `d` of all nodes of a phase run side by side.
+fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<Vec<Vec<Dispatch>>, Error> {
+    let mut phases = Vec::new();
+    for nodes in &plan.phases {
+        let stages = nodes.iter().map(|&n| recorder.stages(n)).collect::<Result<Vec<_>, _>>()?;
+        let depth = stages.iter().map(Vec::len).max().unwrap_or(0);
+        phases.extend((0..depth).map(|d| stages.iter().filter_map(|s| s.get(d)).flatten().cloned().collect()));
+    }
+    Ok(phases)
+}
+
+/// Integer outputs and where each goes in the readback buffer; and that buffer's size.
+fn integer_outputs(graph: &Graph, options: &PlanOptions) -> (Vec<(ValueId, u64)>, u64) {
+    let mut at = 0;
+    let mut outputs = Vec::new();
+    for &id in graph.outputs.iter().filter(|id| graph.shape(**id).elem == Elem::U32) {
+        outputs.push((id, at));
+        at += rows_bytes(graph, options, id);
+    }
+    (outputs, at)
+}
+
+/// Bytes of a value's rows in the largest step.
+fn rows_bytes(graph: &Graph, options: &PlanOptions, id: ValueId) -> u64 {
+    let rows = graph.rows(id, options.bucket.tokens as usize, options.bucket.outputs as usize);
+    (rows * graph.shape(id).row_bytes()) as u64
+}
+
+/// Frequency tables of the rotary nodes; equal ones are shared.
+struct Tables {
+    of_node: Vec<Option<u64>>,
+    buffers: Vec<Buffer>,
+}
+
+impl Tables {
+    fn new(gpu: &Arc<Gpu>, graph: &Graph, weights: &Weights) -> Result<Tables, Error> {
+        let mut made: Vec<(Vec<f32>, Buffer)> = Vec::new();
+        let mut of_node = Vec::with_capacity(graph.nodes.len());
+        for node in &graph.nodes {
+            let Op::Rope(rope) = node.op else {
+                of_node.push(None);
+                continue;
+            };
+            let frequencies = rope.inverse_frequencies(weights.rope_factors(node));
+            if let Some((_, buffer)) = made.iter().find(|(known, _)| *known == frequencies) {
+                of_node.push(Some(buffer.address));
+                continue;
+            }
+            let mut buffer = Buffer::new(gpu, frequencies.len() as u64 * 4, Place::Upload)?;
+            buffer.fill(bytemuck::cast_slice(&frequencies))?;
+            of_node.push(Some(buffer.address));
+            made.push((frequencies, buffer));
+        }
+        Ok(Tables { of_node, buffers: made.into_iter().map(|(_, buffer)| buffer).collect() })
+    }
+}
