@@ -107,6 +107,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
             Kind::ModelNotFound
         }
         Error::IsFolder { .. } | Error::NotAFile { .. } | Error::EmptyFile { .. } => Kind::ModelUnusable,
+        Error::BadHubUrl { .. } | Error::BadProxy => Kind::Usage,
         Error::Cancelled => Kind::Interrupted,
         _ => Kind::Download,
     };

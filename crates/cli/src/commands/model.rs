@@ -36,13 +36,13 @@ fn resolved(folders: &Folders, id: &str) -> Result<Resolved, Failure> {
 fn list(folders: &Folders, as_json: bool) -> Outcome {
     let mut rows = Vec::new();
     let mut text =
-        format!("{:<30} {:>9}  {:<9} {:<14} {:<12} {}\n", "ID", "SIZE", "HERE", "VERIFIED", "LICENCE", "NAME");
+        format!("{:<30} {:>9}  {:<9} {:<14} {:<18} {}\n", "ID", "SIZE", "HERE", "VERIFIED", "LICENCE", "NAME");
     for entry in &ENTRIES {
         let here = folders.installed(entry).map_err(|e| resolve::failure(&e))?.is_some();
         rows.push(row(entry, here));
         let (size, mark) = (bytes(entry.size_bytes), if here { "yes" } else { "" });
         text += &format!(
-            "{:<30} {size:>9}  {mark:<9} {:<14} {:<12} {}\n",
+            "{:<30} {size:>9}  {mark:<9} {:<14} {:<18} {}\n",
             entry.id.as_str(),
             verified(entry),
             entry.licence,
