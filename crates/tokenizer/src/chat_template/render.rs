@@ -57,8 +57,8 @@ impl Program {
         let variables = Self::variables(input, self.shape)?;
         let text = self.run(input, &variables, Marking::Off, self.limits)?;
         let limits = Limits {
-            work_max: 2 * self.limits.work_max,
-            output_bytes_max: 2 * self.limits.output_bytes_max,
+            work_max: self.limits.work_max.saturating_mul(2),
+            output_bytes_max: self.limits.output_bytes_max.saturating_mul(2),
             ..self.limits
         };
         let traced = |marking, tracing| {
@@ -114,7 +114,7 @@ impl Program {
         environment.set_fuel(Some(limits.work_max.saturating_add(variables.bytes)));
         let mut output = Output {
             bytes: Vec::new(),
-            bytes_max: usize::try_from(limits.output_bytes_max.saturating_add(8 * variables.bytes))
+            bytes_max: usize::try_from(limits.output_bytes_max.saturating_add(variables.bytes.saturating_mul(8)))
                 .unwrap_or(usize::MAX),
         };
         let result = environment
