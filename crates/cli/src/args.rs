@@ -295,6 +295,18 @@ pub(crate) struct BenchArgs {
     /// Counted runs of each, after one that is not counted.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) reps: u32,
+    /// Sequences that generate side by side, one figure for each number.
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
+    pub(crate) batch: Vec<u32>,
+    /// Tokens that are in the cache before a run begins, one figure for each number.
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "0")]
+    pub(crate) depth: Vec<u32>,
+    /// Also print where the device's time goes, kernel by kernel.
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Change an entry of the device's tuning table for this run.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) tuning: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

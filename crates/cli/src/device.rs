@@ -26,6 +26,14 @@ pub(crate) fn list() -> Vec<Device> {
 
 /// Opens the device that the arguments ask for.
 pub(crate) fn open(args: &DeviceArgs) -> Result<Box<dyn Backend>, Failure> {
+    open_tuned(args, &[])
+}
+
+/// The same with entries of its tuning table changed.
+pub(crate) fn open_tuned(args: &DeviceArgs, tuning: &[String]) -> Result<Box<dyn Backend>, Failure> {
+    if !tuning.is_empty() && !args.device.starts_with("vulkan:") {
+        return Err(Failure::usage("--tuning is for Vulkan devices"));
+    }
     match args.device.as_str() {
         "auto" | "cpu" => {
             let cpu = zinc_cpu::Cpu::new(threads(args)?).map_err(Failure::failed)?;
@@ -34,7 +42,10 @@ pub(crate) fn open(args: &DeviceArgs) -> Result<Box<dyn Backend>, Failure> {
         id if id.starts_with("vulkan:") => {
             let failure =
                 |e| Failure::usage(e).remedy("zinc devices   lists what there is; --device cpu works everywhere");
-            let gpu = zinc_vulkan::Device::open(id, &[]).map_err(failure)?;
+            let mut gpu = zinc_vulkan::Device::open(id, &[]).map_err(failure)?;
+            for entry in tuning {
+                gpu.tuning_mut().set(entry).map_err(Failure::usage)?;
+            }
             Ok(Box::new(zinc_vulkan::Vulkan::new(&gpu).map_err(failure)?))
         }
         other => {

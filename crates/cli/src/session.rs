@@ -6,6 +6,7 @@ use std::time::Instant;
 use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
+use zinc_graph::Backend;
 use zinc_graph::backend::KvFormat;
 use zinc_hub::catalog;
 use zinc_models::Model;
@@ -78,19 +79,28 @@ impl ModelFile {
         Model::from_gguf(&self.gguf).map_err(|e| self.unusable(&e))
     }
 
-    /// An engine that runs it.
+    /// An engine that runs it for one conversation.
     pub(crate) fn engine(&self, args: &DeviceArgs) -> Result<Engine, Failure> {
+        self.engine_on(device::open(args)?, args, 1)
+    }
+
+    /// An engine on an open device, for so many sequences at once.
+    pub(crate) fn engine_on(
+        &self,
+        backend: Box<dyn Backend>,
+        args: &DeviceArgs,
+        sequences_max: u32,
+    ) -> Result<Engine, Failure> {
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
-        let backend = device::open(args)?;
         let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
         let config = EngineConfig {
             context_tokens,
-            sequences_max: 1,
-            step_tokens: STEP_TOKENS,
+            sequences_max,
+            step_tokens: STEP_TOKENS.max(sequences_max),
             kv_tokens: None,
             kv_format: kv_format(args.kv_type),
-            queue_max: 1,
+            queue_max: sequences_max,
         };
         let engine = Engine::new(backend, model, weights, config).map_err(engine_error)?;
         for warning in engine.warnings() {

@@ -17,6 +17,7 @@ use crate::config::{EngineConfig, Limits, Warning};
 use crate::error::Error;
 use crate::output::{OutputReader, OutputRow};
 use crate::plans::Plans;
+use crate::profile::Profile;
 use crate::request::{Done, Event, FinishReason, Request, RequestId, RequestIds, TOP_LOGPROBS_MAX};
 use crate::sampler::NonFinite;
 use crate::scheduler::{Chunk, Load, Scheduler};
@@ -38,6 +39,7 @@ pub struct Engine {
     ids: RequestIds,
     /// The failure that ended the engine's work.
     broken: Option<Arc<Error>>,
+    profile: Option<Profile>,
 }
 
 /// A step that was submitted and not yet read: all that passes from one half of a step to the other.
@@ -72,6 +74,7 @@ impl Engine {
             clock: Box::new(Instant::now),
             ids: RequestIds::default(),
             broken: None,
+            profile: None,
             model,
             limits,
         })
@@ -82,6 +85,27 @@ impl Engine {
     pub fn with_clock(mut self, clock: Clock) -> Engine {
         self.clock = clock;
         self
+    }
+
+    /// Takes the time of every phase of the steps that follow, or no longer. Plans are compiled anew.
+    pub fn set_profiling(&mut self, is_on: bool) {
+        self.backend.set_profiling(is_on);
+        self.plans = Plans::new(self.limits.config.step_tokens);
+        self.profile = is_on.then(Profile::default);
+    }
+
+    /// Bytes per second that a copy inside the device's memory moves, if the device can tell.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn copy_bandwidth(&mut self) -> Result<Option<f64>, Error> {
+        Ok(self.backend.copy_bandwidth()?)
+    }
+
+    /// The times taken since they were asked for.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
     }
 
     /// What works and may disappoint.
@@ -209,6 +233,9 @@ impl Engine {
     fn land(&mut self, in_flight: InFlight) -> Result<Vec<(RequestId, Event)>, Error> {
         let InFlight { plan, ticket, chunks } = in_flight;
         self.backend.wait(ticket)?;
+        if let Some(profile) = &mut self.profile {
+            profile.add(self.batch.n_tokens(), &self.backend.phase_times(plan)?);
+        }
         let mut events = Vec::with_capacity(chunks.len());
         let mut row = 0;
         for chunk in chunks {

@@ -16,6 +16,7 @@ mod evaluate;
 pub mod kv;
 mod output;
 mod plans;
+pub mod profile;
 pub mod request;
 pub mod runtime;
 pub mod sampler;

@@ -103,6 +103,17 @@ pub struct PlanId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
+/// Time that a phase of a plan took on the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseTime {
+    /// The ops that ran side by side, with types and shapes.
+    pub label: String,
+    /// Bytes that they must move, without keys and values.
+    pub bytes: u64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
 /// A device that runs graphs.
 pub trait Backend: Send {
     /// The device.
@@ -144,6 +155,35 @@ pub trait Backend: Send {
     /// # Errors
     /// A value that is not kept, or rows that the step did not have.
     fn read(&mut self, plan: PlanId, value: ValueId, row: usize, dst: &mut [f32]) -> Result<(), BackendError>;
+
+    /// Plans that are compiled from now on take the time of each of their phases, if the device can.
+    fn set_profiling(&mut self, is_on: bool) {
+        let _ = is_on;
+    }
+
+    /// Times of the phases of the last waited step, in order; none from a plan that takes none.
+    ///
+    /// # Errors
+    /// A lost device.
+    fn phase_times(&mut self, plan: PlanId) -> Result<Vec<PhaseTime>, BackendError> {
+        let _ = plan;
+        Ok(Vec::new())
+    }
+
+    /// Largest relative error of a matrix product (in shares of the root mean square of its output) beyond that of f32
+    /// arithmetic: above 0 where many tokens go through matrix cores, which round operands to f16.
+    fn product_tolerance(&self) -> f32 {
+        0.0
+    }
+
+    /// Bytes per second that a copy inside the device's memory reads and writes, measured; `None` if
+    /// the device has no such figure.
+    ///
+    /// # Errors
+    /// A lost device, or no memory for the copy.
+    fn copy_bandwidth(&mut self) -> Result<Option<f64>, BackendError> {
+        Ok(None)
+    }
 
     /// Copies the recurrent states of one slot to another.
     ///

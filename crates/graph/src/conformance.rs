@@ -76,10 +76,12 @@ impl Case {
         let mut reference = Reference::new();
         let expected = self.outputs_of(&mut reference).map_err(|e| self.failure(format!("reference: {e}")))?;
         let got = self.outputs_of(backend).map_err(|e| self.failure(e.to_string()))?;
+        let products = self.graph.nodes.iter().any(|node| node.op.is_product());
+        let tolerance = if products { self.tolerance.max(backend.product_tolerance()) } else { self.tolerance };
         for (step, (expected, got)) in expected.iter().zip(&got).enumerate() {
             for (output, (expected, got)) in expected.iter().zip(got).enumerate() {
                 let elem = self.graph.shape(self.graph.outputs[output]).elem;
-                if let Some(difference) = differs(expected, got, elem, self.tolerance) {
+                if let Some(difference) = differs(expected, got, elem, tolerance) {
                     return Err(self.failure(format!("step {step}, output {output}: {difference}")));
                 }
             }

@@ -5,8 +5,8 @@
 //! gives the same numbers by definition, which `tests/fuse.rs` checks on the reference.
 
 use crate::graph::Graph;
-use crate::ops::Op;
-use crate::section::{List, Node, ValueId};
+use crate::ops::{NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm, RopeKvWrite};
+use crate::section::{List, Node, ValueId, WeightId};
 
 /// A rewrite that a backend may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,25 @@ pub enum Fusion {
     MatmulAdd,
     /// Two `matmul`s of one input, then `glu`: `matmul_glu`.
     MatmulGlu,
+    /// `rms_norm` of the whole row that only `matmul` and `matmul_glu` read: `norm_matmul`, `norm_matmul_glu`. For steps of few
+    /// tokens: each product repeats the norm.
+    NormMatmul,
+    /// `rms_norm` of each head, then `rope`: `norm_rope`.
+    NormRope,
+    /// `rope` or `norm_rope` of keys, then `kv_write`: `rope_kv_write`.
+    RopeKvWrite,
 }
 
 impl Fusion {
     /// Every fusion.
-    pub const ALL: [Fusion; 3] = [Fusion::AddRmsNorm, Fusion::MatmulAdd, Fusion::MatmulGlu];
+    pub const ALL: [Fusion; 6] = [
+        Fusion::AddRmsNorm,
+        Fusion::MatmulAdd,
+        Fusion::MatmulGlu,
+        Fusion::NormMatmul,
+        Fusion::NormRope,
+        Fusion::RopeKvWrite,
+    ];
 }
 
 /// Applies `fusions` in order.
@@ -67,6 +81,9 @@ impl<'a> Rewriter<'a> {
                 Fusion::AddRmsNorm => self.add_rms_norm(index, node),
                 Fusion::MatmulAdd => self.matmul_add(index, node),
                 Fusion::MatmulGlu => self.matmul_glu(index, node),
+                Fusion::NormMatmul => self.norm_matmul(index, node),
+                Fusion::NormRope => self.norm_rope(index, node),
+                Fusion::RopeKvWrite => self.rope_kv_write(index, node),
             }
         }
         let mut graph = self.graph.clone();
@@ -125,11 +142,83 @@ impl<'a> Rewriter<'a> {
         self.nodes[index] = Some(Node { op: Op::MatmulGlu(glu), weights, outputs: node.outputs, ..gate });
     }
 
-    /// The `matmul` without bias that writes `value`, if nothing else reads it.
-    fn lone_matmul(&self, value: ValueId) -> Option<(usize, Node)> {
+    /// The products read what the norm read.
+    fn norm_matmul(&mut self, index: usize, node: Node) {
+        let Op::RmsNorm(norm) = node.op else { return };
+        let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
+        let whole_row = norm.width == self.graph.shape(x).cols;
+        if !whole_row || node.weights.as_slice().is_empty() {
+            return;
+        }
+        let reads = |node: &Option<Node>| node.is_some_and(|node| node.inputs.as_slice().contains(&y));
+        let readers: Vec<usize> = (index..self.nodes.len()).filter(|&at| reads(&self.nodes[at])).collect();
+        let fused: Vec<Node> = readers.iter().filter_map(|&at| after_norm(norm, node, self.nodes[at]?)).collect();
+        // Fewer products than readers: somebody else needs the norm.
+        if fused.is_empty() || fused.len() != self.n_readers[usize::from(y.0)] {
+            return;
+        }
+        for (at, fused) in readers.into_iter().zip(fused) {
+            self.nodes[at] = Some(fused);
+        }
+        self.nodes[index] = None;
+    }
+
+    fn norm_rope(&mut self, index: usize, node: Node) {
+        let Op::Rope(rope) = node.op else { return };
+        let x = node.inputs.as_slice()[0];
+        let Some((at, before)) = self.lone_writer(x) else { return };
+        let Op::RmsNorm(norm) = before.op else { return };
+        if norm.width != rope.head_dim || before.weights.as_slice().len() != 1 {
+            return;
+        }
+        let Some(weights) = joined(before.weights, &node) else { return };
+        self.nodes[at] = None;
+        self.nodes[index] = Some(Node { op: Op::NormRope(NormRope { norm, rope }), inputs: before.inputs, weights, ..node });
+    }
+
+    fn rope_kv_write(&mut self, index: usize, node: Node) {
+        let Op::KvWrite(write) = node.op else { return };
+        let (k, v) = (node.inputs.as_slice()[0], node.inputs.as_slice()[1]);
+        let Some((at, before)) = self.lone_writer(k) else { return };
+        let (norm, rope) = match before.op {
+            Op::Rope(rope) => (None, rope),
+            Op::NormRope(NormRope { norm, rope }) => (Some(norm), rope),
+            _ => return,
+        };
+        let mut inputs = before.inputs;
+        inputs.push(v);
+        self.nodes[at] = None;
+        let op = Op::RopeKvWrite(RopeKvWrite { norm, rope, write });
+        self.nodes[index] = Some(Node { op, inputs, weights: before.weights, ..node });
+    }
+
+    /// The node that writes `value`, if only one reads it.
+    fn lone_writer(&self, value: ValueId) -> Option<(usize, Node)> {
         let at = self.writer[usize::from(value.0)]?;
         let node = self.nodes[at]?;
-        let plain = matches!(node.op, Op::Matmul(_)) && node.weights.as_slice().len() == 1;
-        (plain && self.n_readers[usize::from(value.0)] == 1).then_some((at, node))
+        (self.n_readers[usize::from(value.0)] == 1).then_some((at, node))
     }
+
+    /// The `matmul` without bias that writes `value`, if nothing else reads it.
+    fn lone_matmul(&self, value: ValueId) -> Option<(usize, Node)> {
+        let (at, node) = self.lone_writer(value)?;
+        let plain = matches!(node.op, Op::Matmul(_)) && node.weights.as_slice().len() == 1;
+        plain.then_some((at, node))
+    }
+}
+
+/// A product fused with the norm before it, or nothing for other nodes.
+fn after_norm(norm: RmsNorm, before: Node, node: Node) -> Option<Node> {
+    let op = match node.op {
+        Op::Matmul(product) => Op::NormMatmul(NormMatmul { norm, product }),
+        Op::MatmulGlu(glu) => Op::NormMatmulGlu(NormMatmulGlu { norm, glu }),
+        _ => return None,
+    };
+    let weights = joined(before.weights, &node)?;
+    Some(Node { op, inputs: before.inputs, weights, ..node })
+}
+
+/// The weights and then those of `node`, if a node has room for so many.
+fn joined(mut weights: List<WeightId, 4>, node: &Node) -> Option<List<WeightId, 4>> {
+    node.weights.as_slice().iter().all(|w| weights.push(*w)).then_some(weights)
 }

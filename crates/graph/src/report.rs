@@ -98,7 +98,7 @@ impl Report {
                 phase: phase_of[id],
                 weights: node.weights.as_slice().iter().map(|w| weight_text(graph, of, usize::from(w.0))).collect(),
                 outputs: node.outputs.as_slice().iter().map(|v| value_text(graph, *v)).collect(),
-                bytes: bytes(graph, node, of),
+                bytes: node_bytes(graph, node, of),
                 flops: flops(graph, node, of),
             })
             .collect();
@@ -176,7 +176,26 @@ fn weight_bytes(graph: &Graph, of: &ReportFor<'_>, index: usize) -> u64 {
     n / of.dtypes[index].block_len() as u64 * of.dtypes[index].block_bytes() as u64
 }
 
-fn bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
+/// What a node does, alike for all layers: op, and the type and shape of its matrices or else its columns.
+#[must_use]
+pub fn node_label(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> String {
+    let matrices = node.weights.as_slice().iter().map(|w| usize::from(w.0)).filter(|&w| graph.weights[w].shape[1] > 1);
+    let matrices: Vec<String> = matrices
+        .map(|w| {
+            let [n_in, n_out, n] = graph.weights[w].shape;
+            let n = if n > 1 { format!("x{n}") } else { String::new() };
+            format!(" {} {n_in}x{n_out}{n}", of.dtypes[w])
+        })
+        .collect();
+    match node.outputs.as_slice().first() {
+        Some(y) if matrices.is_empty() => format!("{} {}", node.op.name(), graph.shape(*y).cols),
+        _ => format!("{}{}", node.op.name(), matrices.concat()),
+    }
+}
+
+/// Bytes that a node must move.
+#[must_use]
+pub fn node_bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let values = node.inputs.as_slice().iter().chain(node.outputs.as_slice());
     let activations: u64 = values.map(|v| graph.shape(*v).row_bytes() as u64 * of.n_tokens).sum();
     let weights: u64 = node.weights.as_slice().iter().map(|w| weight_share(graph, node, of, usize::from(w.0))).sum();
@@ -214,6 +233,9 @@ fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let per_token = match node.op {
         Op::Matmul(_) | Op::MatmulAdd(_) => product(0),
         Op::MatmulGlu(_) => product(0) + product(1),
+        Op::NormMatmul(_) => product(1),
+        Op::NormMatmulGlu(_) => product(1) + product(2),
+        Op::RopeKvWrite(p) => 4 * u64::from(p.write.n_kv_heads * p.write.head_dim),
         Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
         Op::ExpertMatmul(e) => u64::from(e.n_used) * 2 * u64::from(e.n_in) * u64::from(e.n_out),
         Op::ExpertSum(e) => 2 * out * u64::from(e.n_used),
@@ -221,7 +243,7 @@ fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
         // Per element of the state: decay, two dot products, one update.
         Op::DeltaNet(d) => 7 * u64::from(d.state_len()),
         Op::KvWrite(_) | Op::SelectRows | Op::Slice(_) => 0,
-        Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::L2Norm(_) => 4 * out,
+        Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::L2Norm(_) | Op::NormRope(_) => 4 * out,
         Op::Rope(_) | Op::Glu(_) | Op::Softcap(_) | Op::DeltaGates | Op::GateRows => 4 * out,
         Op::Router(r) => u64::from(r.n_experts) + 4 * out,
         Op::Embed(_) | Op::Add | Op::Argmax | Op::Scale(_) => out,

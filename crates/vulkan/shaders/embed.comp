@@ -11,11 +11,15 @@ layout(constant_id = 2) const uint DTYPE = 0;
 void main() {
     uint t = gl_WorkGroupID.y, u = gl_GlobalInvocationID.x;
     if (t >= step.n_tokens || u >= width / 32) return;
-    float w[32];
-    uint a, b;
-    load_unit(DTYPE, table, step_id(step, t) * row_bytes, u, w, a, b);
-    for (uint i = 0; i < 16; i++) {
-        y.v[t * width + a + i] = scale * w[i];
-        y.v[t * width + b + i] = scale * w[16 + i];
+    uint row = step_id(step, t) * row_bytes, to = t * (width / 4);
+    if (is_float(DTYPE)) {
+        [[unroll]] for (uint i = 0; i < 8; i++) Vec4s(y).v[to + 8 * u + i] = scale * load_floats(DTYPE, table, row, 32 * u + 4 * i);
+        return;
+    }
+    Unit w = load_unit(DTYPE, table, row, u);
+    uvec2 at = 4 * halves(DTYPE, u);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        Vec4s(y).v[to + at.x + i] = scale * (w.sa.x * raised(w.a[i]) + w.sa.y);
+        Vec4s(y).v[to + at.y + i] = scale * (w.sb.x * raised(w.b[i]) + w.sb.y);
     }
 }

@@ -1,5 +1,5 @@
 // y[t][h][i] = x[t][h][i] / sqrt(mean_i(x^2) + eps) * w[i]; ADD: x = a + b first, and x is kept.
-// Axes: t rows, h groups of `width` columns. Launch: (groups, rows), one workgroup a group.
+// Axes: t rows, h groups of `width` columns, a multiple of four. Launch: (groups, rows), one workgroup a group.
 // Bytes: x twice (the second time from cache), w, y.
 #version 460
 #include "common/zinc.glsl"
@@ -9,20 +9,20 @@ layout(constant_id = 3) const uint WEIGHTED = 1;
 #include "common/params/rms_norm.glsl"
 
 void main() {
-    uint t = gl_WorkGroupID.y, at = t * cols + gl_WorkGroupID.x * width;
+    uint t = gl_WorkGroupID.y, at = (t * cols + gl_WorkGroupID.x * width) / 4;
     if (t >= n_rows(step, rows)) return;
     float squares = 0;
-    for (uint i = gl_LocalInvocationID.x; i < width; i += WORKGROUP) {
-        float v = x.v[at + i];
+    for (uint i = gl_LocalInvocationID.x; i < width / 4; i += WORKGROUP) {
+        vec4 v = Vec4s(x).v[at + i];
         if (ADD == 1) {
-            v += other.v[at + i];
-            sum.v[at + i] = v;
+            v += Vec4s(other).v[at + i];
+            Vec4s(sum).v[at + i] = v;
         }
-        squares += v * v;
+        squares += dot(v, v);
     }
     float inverse = inversesqrt(workgroup_sum(squares) / float(width) + eps);
-    for (uint i = gl_LocalInvocationID.x; i < width; i += WORKGROUP) {
-        float v = ADD == 1 ? sum.v[at + i] : x.v[at + i];
-        y.v[at + i] = v * inverse * (WEIGHTED == 1 ? w.v[i] : 1.0);
+    for (uint i = gl_LocalInvocationID.x; i < width / 4; i += WORKGROUP) {
+        vec4 v = ADD == 1 ? Vec4s(sum).v[at + i] : Vec4s(x).v[at + i];
+        Vec4s(y).v[at + i] = v * inverse * (WEIGHTED == 1 ? Vec4s(w).v[i] : vec4(1));
     }
 }

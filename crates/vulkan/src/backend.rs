@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ash::vk;
 use zinc_gguf::DType;
 use zinc_graph::backend::{
-    Backend, BackendError, DeviceInfo, KvFormat, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
+    Backend, BackendError, DeviceInfo, KvFormat, PhaseTime, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
 };
 use zinc_graph::batch::{Batch, BatchLimits};
 use zinc_graph::fuse::Fusion;
@@ -21,13 +21,23 @@ use zinc_graph::{Graph, fuse};
 use crate::commands::Commands;
 use crate::device::Gpu;
 use crate::error::Error;
+use crate::measure;
 use crate::memory::{Buffer, Place};
 use crate::pipeline::Pipelines;
 use crate::recording::{Parts, Recording};
+use crate::tuning::Tuning;
 use crate::weights::{Resource, Weights};
 
-/// Fusions that we have kernels for.
-const FUSIONS: &[Fusion] = &[Fusion::AddRmsNorm, Fusion::MatmulGlu, Fusion::MatmulAdd];
+/// Fusions of every plan.
+const FUSIONS: &[Fusion] = &[Fusion::MatmulGlu, Fusion::MatmulAdd, Fusion::NormRope, Fusion::RopeKvWrite];
+/// Those that follow for plans of few tokens, and of many.
+const FUSIONS_FEW: &[Fusion] = &[Fusion::NormMatmul, Fusion::AddRmsNorm];
+const FUSIONS_MANY: &[Fusion] = &[Fusion::AddRmsNorm];
+
+/// What rounding both operands to f16 (2^-11 each) does to the worst of many sums of random products.
+const F16_PRODUCTS: f32 = 1e-2;
+/// What rounding one operand to 16 bits of the largest of sixteen does to it.
+const INTEGER_PRODUCTS: f32 = 5e-4;
 
 /// An open device and the pipelines made for it. Clones are the same device, which any number of
 /// backends may share.
@@ -35,6 +45,7 @@ const FUSIONS: &[Fusion] = &[Fusion::AddRmsNorm, Fusion::MatmulGlu, Fusion::Matm
 pub struct Device {
     gpu: Arc<Gpu>,
     pipelines: Arc<Mutex<Pipelines>>,
+    tuning: Tuning,
 }
 
 impl Device {
@@ -45,7 +56,8 @@ impl Device {
     pub fn open(id: &str, pipeline_cache: &[u8]) -> Result<Device, Error> {
         let gpu = Arc::new(Gpu::open(id)?);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
-        Ok(Device { gpu, pipelines })
+        let tuning = Tuning::of(gpu.candidate.vendor_id);
+        Ok(Device { gpu, pipelines, tuning })
     }
 
     /// What the driver has compiled so far, for the next start.
@@ -54,6 +66,11 @@ impl Device {
     /// The driver refuses.
     pub fn pipeline_cache(&self) -> Result<Vec<u8>, Error> {
         self.pipelines.lock().unwrap_or_else(PoisonError::into_inner).cache_bytes()
+    }
+
+    /// Its entry of the tuning table, to be changed for measurements before a backend is made.
+    pub fn tuning_mut(&mut self) -> &mut Tuning {
+        &mut self.tuning
     }
 
     /// What it is and can do.
@@ -71,6 +88,7 @@ pub struct Vulkan {
     resources: Vec<Resource>,
     state: StateSizes,
     n_vocab: usize,
+    is_profiling: bool,
     commands: Commands,
     device: Device,
 }
@@ -90,6 +108,7 @@ impl Vulkan {
             resources: Vec::new(),
             state: StateSizes { n_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
             n_vocab: usize::MAX,
+            is_profiling: false,
             commands: Commands::new(&device.gpu)?,
             device: device.clone(),
         })
@@ -205,16 +224,21 @@ impl Backend for Vulkan {
 
     fn compile(&mut self, graph: &Graph, options: &PlanOptions) -> Result<PlanId, BackendError> {
         graph.validate()?;
-        let fused = if options.keep_values { graph.clone() } else { fuse(graph, FUSIONS) };
+        let tuning = &self.device.tuning;
+        let is_few = tuning.matvec_norm && options.bucket.tokens <= tuning.gemm_above;
+        let more = if is_few { FUSIONS_FEW } else { FUSIONS_MANY };
+        let fused = if options.keep_values { graph.clone() } else { fuse(&fuse(graph, FUSIONS), more) };
         fused.validate()?;
         let pipelines = &mut *self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = Parts {
             gpu: &self.device.gpu,
             pipelines,
-            commands: &self.commands,
+            commands: &mut self.commands,
             weights: &self.weights,
             resources: &self.resources,
             state: self.state,
+            tuning: &self.device.tuning,
+            is_profiled: self.is_profiling,
         };
         let recording = Recording::new(parts, fused, options).map_err(|e| self.device_error(&e))?;
         self.plans.push(recording);
@@ -252,6 +276,27 @@ impl Backend for Vulkan {
             return Ok(());
         }
         self.read_values(plan, offset, dst).map_err(|e| self.device_error(&e))
+    }
+
+    fn set_profiling(&mut self, is_on: bool) {
+        self.is_profiling = is_on;
+    }
+
+    fn phase_times(&mut self, plan: PlanId) -> Result<Vec<PhaseTime>, BackendError> {
+        self.plan(plan)?.phase_times().map_err(|e| self.device_error(&e))
+    }
+
+    fn product_tolerance(&self) -> f32 {
+        let has_cores = self.device.gpu.traits.matrix_tile.is_some() && self.device.tuning.matrix_cores;
+        match (has_cores, self.device.tuning.integer_dot) {
+            (true, _) => F16_PRODUCTS,
+            (false, true) => INTEGER_PRODUCTS,
+            _ => 0.0,
+        }
+    }
+
+    fn copy_bandwidth(&mut self) -> Result<Option<f64>, BackendError> {
+        measure::copy_bandwidth(&self.device.gpu, &mut self.commands).map(Some).map_err(|e| self.device_error(&e))
     }
 
     fn copy_state(&mut self, from: u32, to: u32) -> Result<(), BackendError> {

@@ -130,7 +130,7 @@ impl Commands {
 
     /// Everything before is visible to kernels and copies after.
     pub fn barrier(&self, buffer: vk::CommandBuffer) {
-        let stages = vk::PipelineStageFlags2::COMPUTE_SHADER | vk::PipelineStageFlags2::COPY;
+        let stages = vk::PipelineStageFlags2::COMPUTE_SHADER | vk::PipelineStageFlags2::ALL_TRANSFER;
         let barriers = [vk::MemoryBarrier2::default()
             .src_stage_mask(stages)
             .src_access_mask(vk::AccessFlags2::SHADER_WRITE | vk::AccessFlags2::TRANSFER_WRITE)
@@ -156,6 +156,12 @@ impl Commands {
         let info = vk::DependencyInfo::default().memory_barriers(&barriers);
         // SAFETY: recording state.
         unsafe { self.gpu.device.cmd_pipeline_barrier2(buffer, &info) };
+    }
+
+    /// Records that a buffer is filled with zeros.
+    pub fn fill(&self, buffer: vk::CommandBuffer, target: vk::Buffer, size: u64) {
+        // SAFETY: the whole of a live buffer; `size` is a multiple of four.
+        unsafe { self.gpu.device.cmd_fill_buffer(buffer, target, 0, size, 0) };
     }
 
     /// Records a copy.

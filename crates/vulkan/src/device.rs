@@ -252,6 +252,7 @@ fn check_features(instance: &Instance, candidate: &Candidate) -> Result<(), Erro
         (v13.synchronization2, "synchronization2"),
         (v13.subgroup_size_control, "subgroup size control"),
         (v13.compute_full_subgroups, "full subgroups"),
+        (v13.shader_integer_dot_product, "integer dot products"),
     ];
     match needed.iter().find(|(present, _)| *present == vk::FALSE) {
         Some((_, missing)) => Err(Error::Missing { device: candidate.name.clone(), missing }),
@@ -277,6 +278,7 @@ fn create_device(instance: &Instance, candidate: &Candidate, family: u32, matric
         .synchronization2(true)
         .subgroup_size_control(true)
         .compute_full_subgroups(true)
+        .shader_integer_dot_product(true)
         .maintenance4(true);
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
     let names = [ash::khr::cooperative_matrix::NAME.as_ptr()];

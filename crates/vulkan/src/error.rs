@@ -48,6 +48,14 @@ pub enum Error {
         /// The widest.
         most: u32,
     },
+    /// A head that is not whole pieces.
+    #[error("a head of {n} elements; the Vulkan attention kernel reads {unit} at a time")]
+    Head {
+        /// Elements of a head.
+        n: u32,
+        /// Elements read at a time.
+        unit: u32,
+    },
     /// A weight row that is not whole units.
     #[error("`{op}`: weight rows of {n} elements; the Vulkan kernels read {unit} at a time")]
     RowLength {

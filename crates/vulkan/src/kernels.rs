@@ -9,6 +9,8 @@ mod matmul;
 mod recurrent;
 mod rows;
 
+use std::collections::HashMap;
+
 use zinc_gguf::DType;
 use zinc_graph::Graph;
 use zinc_graph::backend::KvFormat;
@@ -19,8 +21,11 @@ use zinc_graph::shape::Rows;
 use crate::commands::Dispatch;
 use crate::device::Traits;
 use crate::error::Error;
-use crate::params::Params;
+use crate::params::{Kernel, Params};
 use crate::pipeline::{Pipelines, Variant};
+use crate::scratch::Scratch;
+use crate::tuning::Tuning;
+use matmul::Groups;
 
 /// Where everything of a plan lies, as device addresses.
 pub struct Addresses<'a> {
@@ -64,6 +69,12 @@ pub struct Recorder<'a> {
     pub pipelines: &'a mut Pipelines,
     /// The device.
     pub traits: &'a Traits,
+    /// Its entry of the tuning table.
+    pub tuning: &'a Tuning,
+    /// Memory that kernels use between launches.
+    pub scratch: &'a mut Scratch,
+    /// The sorted slots of routers, by the value that holds their choice.
+    groups: HashMap<ValueId, Groups>,
 }
 
 /// Rows of a value: the symbol as kernels know it, and how many the largest step has.
@@ -71,6 +82,18 @@ pub struct Recorder<'a> {
 struct RowCount {
     symbol: u32,
     most: u32,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder that has launched nothing.
+    pub fn new(
+        at: Addresses<'a>,
+        pipelines: &'a mut Pipelines,
+        (traits, tuning): (&'a Traits, &'a Tuning),
+        scratch: &'a mut Scratch,
+    ) -> Recorder<'a> {
+        Recorder { at, pipelines, traits, tuning, scratch, groups: HashMap::new() }
+    }
 }
 
 impl Recorder<'_> {
@@ -81,6 +104,11 @@ impl Recorder<'_> {
     pub fn stages(&mut self, index: usize) -> Result<Vec<Vec<Dispatch>>, Error> {
         let graph = self.at.graph;
         let node = &graph.nodes[index];
+        match node.op {
+            Op::Router(p) => return self.router(node, p),
+            Op::Attention(p) => return Ok(vec![self.attention(node, &p)?]),
+            _ => {}
+        }
         let launch = match node.op {
             Op::Embed(p) => self.embed(node, p.scale)?,
             Op::RmsNorm(p) => self.rms_norm(node, p, false)?,
@@ -88,9 +116,12 @@ impl Recorder<'_> {
             Op::Matmul(_) => self.matmul(node)?,
             Op::MatmulAdd(_) => self.matmul_add(node)?,
             Op::MatmulGlu(p) => self.matmul_glu(node, p.activation)?,
+            Op::NormMatmul(p) => self.norm_matmul(node, p.norm)?,
+            Op::NormMatmulGlu(p) => self.norm_matmul_glu(node, p.norm, p.glu.activation)?,
+            Op::NormRope(p) => self.norm_rope(node, index, &p)?,
+            Op::RopeKvWrite(p) => self.rope_kv_write(node, index, &p)?,
             Op::Rope(p) => self.rope(node, index, &p)?,
             Op::KvWrite(p) => self.kv_write(node, p)?,
-            Op::Attention(p) => self.attention(node, &p)?,
             Op::Add => self.add(node)?,
             Op::Glu(p) => self.glu(node, p.activation)?,
             Op::Softcap(p) => self.softcap(node, p.cap)?,
@@ -102,7 +133,7 @@ impl Recorder<'_> {
             Op::L2Norm(p) => self.l2_norm(node, p)?,
             Op::DeltaGates => self.delta_gates(node)?,
             Op::DeltaNet(p) => self.delta_net(node, p)?,
-            Op::Router(p) => self.router(node, p)?,
+            Op::Router(_) | Op::Attention(_) => unreachable!("returned above"),
             Op::ExpertMatmul(p) => self.expert_matmul(node, p)?,
             Op::ExpertSum(p) => self.expert_sum(node, p.n_used)?,
             Op::GateRows => self.gate_rows(node)?,
@@ -154,14 +185,26 @@ impl Recorder<'_> {
         params: &P,
         groups: [u32; 3],
     ) -> Result<Dispatch, Error> {
+        self.launch_as(P::KERNEL, threads, constants, params, groups)
+    }
+
+    /// The same for a twin of the parameters' own kernel.
+    fn launch_as<P: Params>(
+        &mut self,
+        kernel: Kernel,
+        threads: u32,
+        constants: &[u32],
+        params: &P,
+        groups: [u32; 3],
+    ) -> Result<Dispatch, Error> {
         for (axis, (&n, &most)) in groups.iter().zip(&self.traits.groups_max).enumerate() {
             if n > most {
-                return Err(Error::TooManyGroups { kernel: P::KERNEL.stem(), axis, n, most });
+                return Err(Error::TooManyGroups { kernel: kernel.stem(), axis, n, most });
             }
         }
         let mut all = vec![threads, self.traits.subgroup_size];
         all.extend_from_slice(constants);
-        let pipeline = self.pipelines.get(&Variant { kernel: P::KERNEL, constants: all })?;
+        let pipeline = self.pipelines.get(&Variant { kernel, constants: all })?;
         Ok(Dispatch { pipeline, push: params.bytes(), groups })
     }
 }

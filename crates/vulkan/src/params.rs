@@ -55,27 +55,27 @@ macro_rules! glsl {
 }
 
 macro_rules! params {
-    ($($name:ident $stem:literal { $($field:ident: $type:ident),* $(,)? })*) => {
-        /// A kernel; its stem is that of its `.comp`.
+    ($($name:ident $stem:literal $(, $twin:ident $twin_stem:literal)* { $($field:ident: $type:ident),* $(,)? })*) => {
+        /// A kernel; its stem is that of its `.comp`. Twins take the same parameters.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "each kernel's own file begins with its documentation")]
-        pub enum Kernel { $($name),* }
+        pub enum Kernel { $($name, $($twin,)*)* }
 
         impl Kernel {
             /// Every kernel.
-            pub const ALL: &[Kernel] = &[$(Kernel::$name),*];
+            pub const ALL: &[Kernel] = &[$(Kernel::$name, $(Kernel::$twin,)*)*];
 
             /// The stem of its files.
             #[must_use]
             pub const fn stem(self) -> &'static str {
-                match self { $(Kernel::$name => $stem),* }
+                match self { $(Kernel::$name => $stem, $(Kernel::$twin => $twin_stem,)*)* }
             }
 
             /// Its parameter block in GLSL.
             #[must_use]
             pub const fn glsl(self) -> &'static str {
                 match self {
-                    $(Kernel::$name => concat!(
+                    $(Kernel::$name $(| Kernel::$twin)* => concat!(
                         "// Made from src/params.rs by `cargo xtask kernels`.\n",
                         "layout(push_constant, scalar) uniform Params {\n",
                         $("    ", glsl!($type), " ", stringify!($field), ";\n",)*
@@ -87,7 +87,7 @@ macro_rules! params {
             /// Bytes of each parameter, in order; they follow each other without gaps.
             #[must_use]
             pub const fn sizes(self) -> &'static [u32] {
-                match self { $(Kernel::$name => &[$(<$type as Member>::SIZE),*]),* }
+                match self { $(Kernel::$name $(| Kernel::$twin)* => &[$(<$type as Member>::SIZE),*]),* }
             }
         }
 
@@ -110,8 +110,23 @@ macro_rules! params {
 }
 
 params! {
-    Argmax "argmax" { x: F32s, y: U32s, step: Step, cols: u32, rows: u32 }
+    Argmax "argmax" { x: F32s, y: U32s, parts: U32s, arrived: U32s, step: Step, cols: u32, rows: u32 }
     Attention "attention" {
+        q: F32s,
+        cache_k: U8s,
+        cache_v: U8s,
+        sinks: F32s,
+        y: F32s,
+        parts: F32s,
+        arrived: U32s,
+        step: Step,
+        n_heads: u32,
+        n_kv_heads: u32,
+        window: u32,
+        scale: f32,
+        softcap: f32,
+    }
+    AttentionTiles "attention_tiles" {
         q: F32s,
         cache_k: U8s,
         cache_v: U8s,
@@ -120,7 +135,6 @@ params! {
         step: Step,
         n_heads: u32,
         n_kv_heads: u32,
-        head_dim: u32,
         window: u32,
         scale: f32,
         softcap: f32,
@@ -151,7 +165,34 @@ params! {
     }
     Elementwise "elementwise" { a: F32s, b: F32s, y: F32s, step: Step, cols: u32, rows: u32, alpha: f32, limit: f32 }
     Embed "embed" { table: U8s, y: F32s, step: Step, width: u32, row_bytes: u32, scale: f32 }
+    ExpertGroups "expert_groups" {
+        ids: U32s,
+        groups: U32s,
+        step: Step,
+        n_experts: u32,
+        n_used: u32,
+        rows: u32,
+        list_at: u32,
+    }
     ExpertSum "expert_sum" { x: F32s, weights: F32s, y: F32s, step: Step, width: u32, n_used: u32, rows: u32 }
+    Gemm "gemm", GemmPlain "gemm_plain" {
+        w: U8s,
+        w2: U8s,
+        x: F32s,
+        other: F32s,
+        y: F32s,
+        groups: U32s,
+        step: Step,
+        n_in: u32,
+        n_out: u32,
+        row_bytes: u32,
+        row_bytes2: u32,
+        rows: u32,
+        n_used: u32,
+        list_at: u32,
+        alpha: f32,
+        limit: f32,
+    }
     KvWrite "kv_write" { k: F32s, v: F32s, cache_k: U8s, cache_v: U8s, step: Step, width: u32 }
     L2Norm "l2_norm" { x: F32s, y: F32s, step: Step, width: u32, cols: u32, rows: u32, eps: f32, scale: f32 }
     Matvec "matvec" {
@@ -161,6 +202,7 @@ params! {
         other: F32s,
         y: F32s,
         ids: U32s,
+        norm: F32s,
         step: Step,
         n_in: u32,
         n_out: u32,
@@ -170,6 +212,7 @@ params! {
         n_used: u32,
         alpha: f32,
         limit: f32,
+        eps: f32,
     }
     RmsNorm "rms_norm" {
         x: F32s,
@@ -186,12 +229,17 @@ params! {
     Rope "rope" {
         x: F32s,
         y: F32s,
+        v: F32s,
+        cache_k: U8s,
+        cache_v: U8s,
+        norm: F32s,
         frequencies: F32s,
         step: Step,
         cols: u32,
         head_dim: u32,
         n_rot: u32,
         magnitude: f32,
+        eps: f32,
     }
     Router "router" {
         logits: F32s,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ash::vk;
-use zinc_graph::backend::{BackendError, PlanOptions, StateSizes};
-use zinc_graph::ops::Op;
+use zinc_graph::backend::{BackendError, PhaseTime, PlanOptions, StateSizes};
+use zinc_graph::ops::{NormRope, Op, RopeKvWrite};
 use zinc_graph::section::ValueId;
 use zinc_graph::shape::Elem;
 use zinc_graph::{Batch, Graph, Plan};
@@ -15,7 +15,10 @@ use crate::error::Error;
 use crate::kernels::{Addresses, Recorder, Sizes};
 use crate::memory::{Buffer, Place};
 use crate::pipeline::Pipelines;
+use crate::profile::Profile;
+use crate::scratch::Scratch;
 use crate::step;
+use crate::tuning::Tuning;
 use crate::weights::{Resource, Weights};
 
 /// A plan that can be submitted.
@@ -35,8 +38,10 @@ pub struct Recording {
     integers: Vec<(ValueId, u64)>,
     /// Tokens and outputs of the last step.
     last: (usize, usize),
-    // Frequency tables that the recorded commands name.
+    profile: Option<Profile>,
+    // What the recorded commands name: frequency tables, memory between launches.
     _tables: Vec<Buffer>,
+    _scratch: Scratch,
 }
 
 /// What a plan is recorded from.
@@ -46,13 +51,17 @@ pub struct Parts<'a> {
     /// Its pipelines.
     pub pipelines: &'a mut Pipelines,
     /// Where commands come from.
-    pub commands: &'a Commands,
+    pub commands: &'a mut Commands,
     /// The weights.
     pub weights: &'a Weights,
     /// The persistent state.
     pub resources: &'a [Resource],
     /// Its sizes.
     pub state: StateSizes,
+    /// The device's entry of the tuning table.
+    pub tuning: &'a Tuning,
+    /// Whether each phase is timed.
+    pub is_profiled: bool,
 }
 
 impl Recording {
@@ -82,13 +91,22 @@ impl Recording {
             bucket: Sizes { tokens: bucket.tokens, outputs: bucket.outputs, seqs },
         };
         let layout = parts.pipelines.layout;
-        let mut recorder = Recorder { at, pipelines: parts.pipelines, traits: &gpu.traits };
-        let phases = phases(&mut recorder, &plan)?;
+        let mut scratch = Scratch::new(gpu);
+        let mut recorder = Recorder::new(at, parts.pipelines, (&gpu.traits, parts.tuning), &mut scratch);
+        let (phases, nodes) = phases(&mut recorder, &plan)?;
+        scratch.clear(parts.commands)?;
+        let profile = if parts.is_profiled {
+            Some(Profile::new(gpu, &graph, parts.weights, &nodes, bucket.tokens, parts.state.kv_format)?)
+        } else {
+            None
+        };
         let (integers, readback_bytes) = integer_outputs(&graph, options);
         let readback = Buffer::new(gpu, readback_bytes, Place::Readback)?;
         let commands = parts.commands.record(|commands, b| {
-            for phase in &phases {
+            profile.iter().for_each(|profile| profile.begin(b));
+            for (index, phase) in (0u32..).zip(&phases) {
                 phase.iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
+                profile.iter().for_each(|profile| profile.mark(b, index));
                 commands.barrier(b);
             }
             for &(id, to) in &integers {
@@ -109,8 +127,18 @@ impl Recording {
             readback,
             integers,
             last,
+            profile,
             _tables: tables.buffers,
+            _scratch: scratch,
         })
+    }
+
+    /// Times of the phases of the last step that has ended; none if they are not taken.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn phase_times(&self) -> Result<Vec<PhaseTime>, Error> {
+        self.profile.as_ref().map_or_else(|| Ok(Vec::new()), Profile::read)
     }
 
     /// Puts a batch that was validated against the plan's limits where the commands read it.
@@ -182,15 +210,23 @@ fn no_value(graph: &Graph, value: ValueId) -> BackendError {
     BackendError::NoSuch { what: "value", index: usize::from(value.0), count: graph.values.len() }
 }
 
-/// The launches between barriers: stage `d` of all nodes of a phase run side by side.
-fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<Vec<Vec<Dispatch>>, Error> {
-    let mut phases = Vec::new();
+/// Launches between two barriers.
+type Phase = Vec<Dispatch>;
+
+/// The launches between barriers, and the nodes that each is the last stage of: stage `d` of all
+/// nodes of a phase run side by side.
+fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<(Vec<Phase>, Vec<Vec<usize>>), Error> {
+    let (mut phases, mut nodes_of) = (Vec::new(), Vec::new());
     for nodes in &plan.phases {
         let stages = nodes.iter().map(|&n| recorder.stages(n)).collect::<Result<Vec<_>, _>>()?;
         let depth = stages.iter().map(Vec::len).max().unwrap_or(0);
-        phases.extend((0..depth).map(|d| stages.iter().filter_map(|s| s.get(d)).flatten().cloned().collect()));
+        for d in 0..depth {
+            phases.push(stages.iter().filter_map(|s| s.get(d)).flatten().cloned().collect());
+            let here = nodes.iter().zip(&stages).filter(|(_, s)| s.len() == d + 1).map(|(n, _)| *n);
+            nodes_of.push(here.collect());
+        }
     }
-    Ok(phases)
+    Ok((phases, nodes_of))
 }
 
 /// Integer outputs and where each goes in the readback buffer; and that buffer's size.
@@ -221,9 +257,12 @@ impl Tables {
         let mut made: Vec<(Vec<f32>, Buffer)> = Vec::new();
         let mut of_node = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
-            let Op::Rope(rope) = node.op else {
-                of_node.push(None);
-                continue;
+            let rope = match node.op {
+                Op::Rope(rope) | Op::NormRope(NormRope { rope, .. }) | Op::RopeKvWrite(RopeKvWrite { rope, .. }) => rope,
+                _ => {
+                    of_node.push(None);
+                    continue;
+                }
             };
             let frequencies = rope.inverse_frequencies(weights.rope_factors(node));
             if let Some((_, buffer)) = made.iter().find(|(known, _)| *known == frequencies) {

@@ -6,7 +6,7 @@ use zinc_gguf::DType;
 use zinc_graph::Graph;
 use zinc_graph::backend::{StateSizes, WeightData};
 use zinc_graph::batch::PAGE_TOKENS;
-use zinc_graph::ops::Op;
+use zinc_graph::ops::{Op, RopeKvWrite};
 use zinc_graph::section::{Node, ResourceKind};
 
 use crate::commands::Commands;
@@ -57,10 +57,11 @@ impl Weights {
         Ok(Weights { placed, rope_factors, _arena: uploader.arena })
     }
 
-    /// The divisors of a rotary node's frequencies, if it has any.
+    /// The divisors of a rotary node's frequencies, if it has any; they come after the weight of its norm.
     #[must_use]
     pub fn rope_factors(&self, node: &Node) -> Option<&[f32]> {
-        let weight = node.weights.as_slice().first()?;
+        let is_normed = matches!(node.op, Op::NormRope(_) | Op::RopeKvWrite(RopeKvWrite { norm: Some(_), .. }));
+        let weight = node.weights.as_slice().get(usize::from(is_normed))?;
         self.rope_factors[usize::from(weight.0)].as_deref()
     }
 }

@@ -1,6 +1,7 @@
 //! Every op, every case, on the first Vulkan device against the scalar reference.
 //!
-//! `ZINC_CASE=rope/` runs only the cases whose name contains that.
+//! `ZINC_CASE=rope/` runs only the cases whose name contains that; `ZINC_TUNING=matrix_cores=0,gemm_above=4` changes
+//! entries of the tuning table.
 
 use zinc_graph::Backend;
 use zinc_graph::conformance::run_all;
@@ -13,7 +14,10 @@ fn every_case_holds() {
         return;
     };
     // One device for all cases: its pipelines are compiled once.
-    let device = Device::open(&candidate.id, &[]).unwrap();
+    let mut device = Device::open(&candidate.id, &[]).unwrap();
+    for entry in std::env::var("ZINC_TUNING").unwrap_or_default().split(',').filter(|entry| !entry.is_empty()) {
+        device.tuning_mut().set(entry).unwrap();
+    }
     let width = device.gpu().traits.subgroup_size;
     eprintln!("{} ({}), subgroups of {width}", candidate.name, candidate.driver);
     let filter = std::env::var("ZINC_CASE").unwrap_or_default();

@@ -1,108 +1,112 @@
 //! `zinc bench`: tokens per second of prompt and of generation, with their spread.
 //!
-//! Each is run once to warm up and then `--reps` times, on varied token ids (one repeated token
-//! would send every row to the same experts). The median is what to quote.
+//! Each figure is run once to warm up and then `--reps` times, on varied token ids (one repeated
+//! token would send every row to the same experts). The median is what to quote. Beside it stands
+//! the share of the device's measured copy bandwidth that reading the weights takes.
+
+mod measure;
+mod table;
 
 use std::time::Instant;
 
-use serde_json::json;
 use zinc_engine::Engine;
-use zinc_engine::request::{Event, FinishReason, Request};
-use zinc_engine::sampler::Sampling;
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
 use crate::session::{ModelFile, engine_error, loaded};
+use crate::device;
+use measure::{Rates, decode, prefill, weight_bytes};
+use table::{Figure, Head, What};
 
-/// Tokens per second, one figure a run.
-struct Rates(Vec<f64>);
+/// Most sequences side by side.
+const BATCH_MAX: u32 = 1024;
 
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
-    if args.reps == 0 || args.pp == 0 || args.tg < 2 {
-        return Err(Failure::usage("--reps and --pp must be at least 1, --tg at least 2"));
-    }
+    check(args)?;
     let interrupt = Interrupt::listen()?;
     let started = Instant::now();
     let file = ModelFile::open(&args.model, &interrupt)?;
     let mut device = args.device.clone();
-    device.context = Some(device.context.unwrap_or(0).max(args.pp.saturating_add(1)).max(args.tg.saturating_add(2)));
-    let mut engine = file.engine(&device)?;
+    let depth = args.depth.iter().copied().max().unwrap_or(0);
+    let longest = args.pp.max(args.tg.saturating_add(2)).saturating_add(depth).saturating_add(2);
+    device.context = Some(device.context.unwrap_or(0).max(longest));
+    let sequences = args.batch.iter().copied().max().unwrap_or(1);
+    let backend = device::open_tuned(&device, &args.tuning)?;
+    let mut engine = file.engine_on(backend, &device, sequences)?;
     note(&dim(&loaded(&file.path, &engine, started), stderr_colours()));
-    let mut prefill = Rates(Vec::new());
-    let mut decode = Rates(Vec::new());
-    for rep in 0..=args.reps {
+    let bandwidth = engine.copy_bandwidth().map_err(engine_error)?;
+    let weights = weight_bytes(&file, &engine)?;
+    let figures = figures(args, &mut engine, &interrupt)?;
+    let model = engine.model();
+    let head = Head {
+        model: model.name.clone(),
+        architecture: model.architecture,
+        device: engine.device().name.clone(),
+        weights,
+        bandwidth,
+    };
+    print(&if args.json { table::as_json(&head, &figures) } else { table::as_text(&head, args.reps, &figures) })?;
+    if !args.profile {
+        return Ok(());
+    }
+    engine.set_profiling(true);
+    for _ in 0..2 {
+        if args.pp > 0 {
+            prefill(&mut engine, args.pp, depth, 0)?;
+        }
+        decode(&mut engine, args.tg.min(32), depth, sequences, 0)?;
+    }
+    match engine.profile() {
+        Some(profile) => print(&table::profile(profile, bandwidth)),
+        None => Ok(()),
+    }
+}
+
+fn check(args: &BenchArgs) -> Outcome {
+    if args.reps == 0 || args.tg < 2 {
+        return Err(Failure::usage("--reps must be at least 1, --tg at least 2"));
+    }
+    match args.batch.iter().find(|&&n| n == 0 || n > BATCH_MAX) {
+        Some(n) => Err(Failure::usage(format!("--batch is {n}; it must be 1 to {BATCH_MAX}"))),
+        None => Ok(()),
+    }
+}
+
+/// All that was asked for, in order.
+fn figures(args: &BenchArgs, engine: &mut Engine, interrupt: &Interrupt) -> Result<Vec<Figure>, Failure> {
+    let mut figures = Vec::new();
+    for &depth in &args.depth {
+        if args.pp > 0 {
+            let what = What::Prefill { tokens: args.pp };
+            let rates = repeat(args.reps, interrupt, |rep| prefill(engine, args.pp, depth, rep))?;
+            figures.push(Figure { what, depth, rates });
+        }
+        for &sequences in &args.batch {
+            let what = What::Decode { tokens: args.tg, sequences };
+            let rates = repeat(args.reps, interrupt, |rep| decode(engine, args.tg, depth, sequences, rep))?;
+            figures.push(Figure { what, depth, rates });
+        }
+    }
+    Ok(figures)
+}
+
+/// One run that does not count, then those that do.
+fn repeat(
+    reps: u32,
+    interrupt: &Interrupt,
+    mut run: impl FnMut(u32) -> Result<f64, Failure>,
+) -> Result<Rates, Failure> {
+    let mut rates = Rates::default();
+    for rep in 0..=reps {
         if interrupt.pressed() {
             return Err(Failure::new(Kind::Interrupted, "interrupted"));
         }
-        let (prompt_rate, _) = measure(&mut engine, args.pp, 1, rep)?;
-        let (_, token_rate) = measure(&mut engine, 1, args.tg, rep)?;
+        let rate = run(rep)?;
         if rep > 0 {
-            prefill.0.push(prompt_rate);
-            decode.0.push(token_rate);
+            rates.push(rate);
         }
     }
-    let text = if args.json { as_json(args, &engine, &prefill, &decode) } else { as_text(args, &prefill, &decode) };
-    print(&text)
-}
-
-/// Prompt and decode rates of one request of `n_prompt` ids and `n_tokens` answers.
-fn measure(engine: &mut Engine, n_prompt: u32, n_tokens: u32, rep: u32) -> Result<(f64, f64), Failure> {
-    let n_vocab = engine.model().n_vocab;
-    let varied = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(rep.wrapping_mul(97)) >> 7) % n_vocab;
-    let request = Request {
-        prompt: (0..n_prompt).map(varied).collect(),
-        max_tokens: n_tokens,
-        sampling: Sampling::greedy(),
-        seed: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        echo_logits: false,
-    };
-    engine.submit(request).map_err(engine_error)?;
-    loop {
-        for (_, event) in engine.step().map_err(engine_error)? {
-            if let Event::Done(done) = event {
-                if let FinishReason::Error(error) = done.reason {
-                    return Err(Failure::failed(error));
-                }
-                let rate = |n: u32, time: std::time::Duration| f64::from(n) / time.as_secs_f64().max(1e-9);
-                return Ok((rate(n_prompt, done.timings.prefill), rate(n_tokens - 1, done.timings.decode)));
-            }
-        }
-    }
-}
-
-impl Rates {
-    /// Median, least and most.
-    fn spread(&self) -> (f64, f64, f64) {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        (f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]), sorted[0], sorted[n - 1])
-    }
-}
-
-fn as_text(args: &BenchArgs, prefill: &Rates, decode: &Rates) -> String {
-    let row = |name: String, rates: &Rates| {
-        let (median, least, most) = rates.spread();
-        format!("{name:<10} {median:>10.1} {least:>10.1} {most:>10.1}\n")
-    };
-    let head = format!("{:<10} {:>10} {:>10} {:>10}   tok/s of {} runs\n", "", "median", "min", "max", args.reps);
-    head + &row(format!("pp {}", args.pp), prefill) + &row(format!("tg {}", args.tg), decode)
-}
-
-fn as_json(args: &BenchArgs, engine: &Engine, prefill: &Rates, decode: &Rates) -> String {
-    let model = engine.model();
-    let rates = |n: u32, rates: &Rates| {
-        let (median, min, max) = rates.spread();
-        json!({ "tokens": n, "median": median, "min": min, "max": max, "runs": rates.0 })
-    };
-    let object = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "model": model.name, "architecture": model.architecture, "device": engine.device().name,
-        "prefill_tok_s": rates(args.pp, prefill), "decode_tok_s": rates(args.tg, decode),
-    });
-    format!("{object:#}\n")
+    Ok(rates)
 }

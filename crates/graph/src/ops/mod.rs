@@ -23,8 +23,11 @@ mod glu;
 mod kv_write;
 mod l2_norm;
 mod matmul;
+mod norm_matmul;
+mod norm_rope;
 mod rms_norm;
 mod rope;
+mod rope_kv_write;
 mod router;
 mod scale;
 mod select_rows;
@@ -41,8 +44,11 @@ pub use glu::{Activation, Glu};
 pub use kv_write::KvWrite;
 pub use l2_norm::L2Norm;
 pub use matmul::Matmul;
+pub use norm_matmul::{NormMatmul, NormMatmulGlu};
+pub use norm_rope::NormRope;
 pub use rms_norm::RmsNorm;
 pub use rope::{Rope, RopeMode, Yarn};
+pub use rope_kv_write::RopeKvWrite;
 pub use router::{EXPERTS_MAX, EXPERTS_USED_MAX, Router};
 pub use scale::Scale;
 pub use slice::Slice;
@@ -103,6 +109,14 @@ pub enum Op {
     MatmulAdd(Matmul),
     /// `y = act(G x) * (U x)`, fused.
     MatmulGlu(Glu),
+    /// `y = W rms_norm(x) (+ b)`, fused.
+    NormMatmul(NormMatmul),
+    /// `y = act(G rms_norm(x)) * (U rms_norm(x))`, fused.
+    NormMatmulGlu(NormMatmulGlu),
+    /// `y = rope(rms_norm(x))`, fused.
+    NormRope(NormRope),
+    /// `kv_write(rope(k), v)`, fused, perhaps with `rms_norm` of `k` before.
+    RopeKvWrite(RopeKvWrite),
 }
 
 /// What a reference reads and writes.
@@ -159,7 +173,26 @@ impl Op {
             Op::AddRmsNorm(_) => "add_rms_norm",
             Op::MatmulAdd(_) => "matmul_add",
             Op::MatmulGlu(_) => "matmul_glu",
+            Op::NormMatmul(_) => "norm_matmul",
+            Op::NormMatmulGlu(_) => "norm_matmul_glu",
+            Op::NormRope(_) => "norm_rope",
+            Op::RopeKvWrite(_) => "rope_kv_write",
         }
+    }
+
+    /// A product of matrices, which a device may make with rounded operands.
+    #[must_use]
+    pub const fn is_product(&self) -> bool {
+        matches!(
+            self,
+            Op::Matmul(_)
+                | Op::MatmulAdd(_)
+                | Op::MatmulGlu(_)
+                | Op::ExpertMatmul(_)
+                | Op::NormMatmul(_)
+                | Op::NormMatmulGlu(_)
+                | Op::Attention(_)
+        )
     }
 
     /// The definition: computes the op in scalar code.
@@ -189,6 +222,10 @@ impl Op {
             Op::AddRmsNorm(p) => p.reference_after_add(io),
             Op::MatmulAdd(p) => p.reference_then_add(io),
             Op::MatmulGlu(p) => p.reference_of_matmuls(io),
+            Op::NormMatmul(p) => p.reference(io),
+            Op::NormMatmulGlu(p) => p.reference(io),
+            Op::NormRope(p) => p.reference(io),
+            Op::RopeKvWrite(p) => p.reference(io),
         }
     }
 }
@@ -218,6 +255,9 @@ pub fn cases() -> Vec<Case> {
         expert_matmul::cases(),
         expert_sum::cases(),
         gate_rows::cases(),
+        norm_matmul::cases(),
+        norm_rope::cases(),
+        rope_kv_write::cases(),
     ]
     .into_iter()
     .flatten()

@@ -1,183 +1,271 @@
-// Units of 32 weights of every storage type, as f32.
+// Units of 32 weights of every storage type.
 //
-// A unit is what one lane takes at a time: 16 weights that begin at column `a` of the row and 16 that
-// begin at column `b`, chosen so that a four-bit type is read 16 bytes at a time. `dtype` is a
-// specialization constant at every call, so one arm of each switch is left.
+// A unit is two halves of 16 weights each, `a` and `b`, chosen so that the 16 bytes in which a four-bit type keeps two
+// planes of nibbles are read once. A stored weight is s.x * r + s.y, r = 1024 + q, with q an unsigned byte and one pair s for
+// each half: so s is applied to a sum of products, and r comes from q without a conversion of integers, which is slow on
+// some GPUs: q is the mantissa of an f16. Types of fewer bits have theirs at the top of q. F32, F16 and BF16 have no q.
+// `dtype` is a specialization constant at every call, so one arm of each switch is left.
 
 const uint F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8;
 const uint Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, BF16 = 30, MXFP4 = 39;
 
-const float IQ4_VALUES[16] = float[](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
-const float FP4_VALUES[16] = float[](0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6);
+const uint NIBBLES = 0x0f0f0f0f, HIGH_NIBBLES = 0xf0f0f0f0u;
+// The values of IQ4 plus 128, and 16 times those of FP4 plus 96, four to a word.
+const uint IQ4_BYTES[4] = uint[](0x3f2d1801u, 0x766a5d4fu, 0xa6998d81u, 0xf1d9c5b5u);
+const uint FP4_BYTES[4] = uint[](0x78706860u, 0xc0a09080u, 0x48505860u, 0x00203040u);
+
+struct Unit {
+    uvec4 a, b;   // q of 16 weights, four to a word
+    vec2 sa, sb;
+};
+
+bool is_float(uint dtype) { return dtype == F32 || dtype == F16 || dtype == BF16; }
+
+// Where the halves of unit u are in the row, in sixteens of columns.
+uvec2 halves(uint dtype, uint u) {
+    uint j = u & 7;
+    if (dtype == Q4_K || dtype == Q5_K) return uvec2(2 * (u & ~1u) + (j & 1)) + uvec2(0, 2);
+    if (dtype == Q6_K) return uvec2(16 * (u >> 3) + 8 * (j >> 2) + (j & 3)) + uvec2(0, 4);
+    return uvec2(2 * u, 2 * u + 1);
+}
+// The unit that holds sixteen c of the row, and whether it is its half b.
+uvec2 unit_of(uint dtype, uint c) {
+    if (dtype == Q4_K || dtype == Q5_K) return uvec2(2 * (c >> 2) + (c & 1), (c >> 1) & 1);
+    if (dtype == Q6_K) return uvec2(4 * (c >> 3) + (c & 3), (c >> 2) & 1);
+    return uvec2(c >> 1, c & 1);
+}
 
 uint u8_at(U8s p, uint i) { return uint(p.v[i]); }
 uint u16_at(U8s p, uint i) { return uint(U16s(p).v[i >> 1]); }
-// Four bytes at an even offset.
-uint u32_at2(U8s p, uint i) { return u16_at(p, i) | (u16_at(p, i + 2) << 16); }
-float half_at(U8s p, uint i) { return float(F16s(p).v[i >> 1]); }
+uint u32_at(U8s p, uint i) { return U32s(p).v[i >> 2]; }
+uvec4 u128_at(U8s p, uint i) { return UVec4s(p).v[i >> 4]; }
+float half_of(uint bits) { return unpackHalf2x16(bits).x; }
 
-// Scale and minimum `j` of Q4_K and Q5_K: twelve bytes of six-bit numbers.
-uvec2 k_scale_min(U8s p, uint at, uint j) {
-    if (j < 4) return uvec2(u8_at(p, at + j) & 63, u8_at(p, at + j + 4) & 63);
-    uint low = u8_at(p, at + j + 4);
-    return uvec2((low & 15) | ((u8_at(p, at + j - 4) >> 6) << 4), (low >> 4) | ((u8_at(p, at + j) >> 6) << 4));
+// What a unit is made of, as it lies in memory: loading and making are two steps, so that other work fits between.
+struct Raw {
+    uvec4 q, h;  // 16 bytes each, from the word in which they begin
+    uvec2 more;  // the word behind each of them, if they do not begin a word
+    uvec4 s;     // scales
+};
+
+// 16 bytes at any offset, for align16.
+void load16(U8s p, uint i, out uvec4 v, out uint more) {
+    uint word = i >> 2;
+    v = uvec4(U32s(p).v[word], U32s(p).v[word + 1], U32s(p).v[word + 2], U32s(p).v[word + 3]);
+    more = (i & 3) == 0 ? 0 : U32s(p).v[word + 4];
+}
+uvec4 align16(uint i, uvec4 v, uint more) {
+    uint shift = 8 * (i & 3);
+    if (shift == 0) return v;
+    return (v >> shift) | (uvec4(v.yzw, more) << (32 - shift));
 }
 
-// Scale `j` of Q3_K: six bits, less 32.
-float q3_scale(U8s p, uint at, uint j) {
-    uint low = u8_at(p, at + (j & 7));
-    low = j < 8 ? low & 15 : low >> 4;
-    uint high = (u8_at(p, at + 8 + (j & 3)) >> (2 * (j >> 2))) & 3;
-    return float(int(low | (high << 4)) - 32);
+// The bytes that a table of 16, in four words, has for four nibbles.
+uint look_up(uint table[4], uint nibbles) {
+    uint found = 0;
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        uint n = (nibbles >> (8 * k)) & 15;
+        found |= ((table[n >> 2] >> (8 * (n & 3))) & 255) << (8 * k);
+    }
+    return found;
+}
+uvec4 look_up(uint table[4], uvec4 n) {
+    return uvec4(look_up(table, n.x), look_up(table, n.y), look_up(table, n.z), look_up(table, n.w));
 }
 
-// Unit `u` of the row that begins at byte `row`.
-void load_unit(uint dtype, U8s p, uint row, uint u, out float w[32], out uint a, out uint b) {
-    a = 32 * u;
-    b = a + 16;
+// Bits first..first + 15 of `high` as bit 7 of 16 bytes.
+uvec4 fifth_bits(uint high, uint first) {
+    uvec4 bits = (uvec4(high) >> (first + uvec4(0, 4, 8, 12))) & 15;
+    return (bits * 0x00204081u & 0x01010101u) << 7;
+}
+
+// Where unit u of the row that begins at byte `row` has its block, and the first 16 bytes of its q.
+uvec2 place_of(uint dtype, uint row, uint u) {
+    uint j = u & 7, block;
     switch (dtype) {
-    case F32:
-        [[unroll]] for (uint i = 0; i < 32; i++) w[i] = F32s(p).v[(row >> 2) + a + i];
-        return;
-    case F16:
-        [[unroll]] for (uint i = 0; i < 32; i++) w[i] = float(F16s(p).v[(row >> 1) + a + i]);
-        return;
-    case BF16:
-        [[unroll]] for (uint i = 0; i < 32; i++) w[i] = uintBitsToFloat(uint(U16s(p).v[(row >> 1) + a + i]) << 16);
-        return;
+    case Q4_0: case IQ4_NL: block = row + 18 * u; return uvec2(block, block + 2);
+    case Q4_1: block = row + 20 * u; return uvec2(block, block + 4);
+    case Q5_0: block = row + 22 * u; return uvec2(block, block + 6);
+    case Q5_1: block = row + 24 * u; return uvec2(block, block + 8);
+    case Q8_0: block = row + 34 * u; return uvec2(block, block + 2);
+    case MXFP4: block = row + 17 * u; return uvec2(block, block + 1);
+    case Q4_K: block = row + 144 * (u >> 3); return uvec2(block, block + 16 + 16 * j);
+    case Q5_K: block = row + 176 * (u >> 3); return uvec2(block, block + 48 + 16 * j);
+    case Q6_K: block = row + 210 * (u >> 3); return uvec2(block, block + 64 * (j >> 2) + 16 * (j & 3));
+    case Q2_K: block = row + 84 * (u >> 3); return uvec2(block, block + 16 + 32 * (j >> 2));
+    case Q3_K: block = row + 110 * (u >> 3); return uvec2(block, block + 32 + 32 * (j >> 2));
+    case IQ4_XS: block = row + 136 * (u >> 3); return uvec2(block, block + 8 + 16 * j);
+    }
+    return uvec2(0);
+}
+// Where the 16 bytes h are: more bits, or the second half of q.
+uint high_of(uint dtype, uvec2 place, uint u) {
+    uint j = u & 7;
+    if (dtype == Q6_K) return place.x + 128 + 32 * (j >> 2) + 16 * (j & 1);
+    if (dtype == Q5_K) return place.x + 16 + 16 * (j & 1);
+    return place.y + 16;
+}
+
+Raw load_raw(uint dtype, U8s p, uint row, uint u) {
+    Raw raw;
+    uvec2 place = place_of(dtype, row, u);
+    uint block = place.x, high = high_of(dtype, place, u), j = u & 7;
+    if (dtype == Q4_K || dtype == Q5_K) {
+        raw.s = u128_at(p, block);
+        raw.q = u128_at(p, place.y);
+        if (dtype == Q5_K) raw.h = u128_at(p, high);
+        return raw;
+    }
+    load16(p, place.y, raw.q, raw.more.x);
+    if (dtype == Q8_0 || dtype == Q6_K || dtype == Q2_K || dtype == Q3_K) load16(p, high, raw.h, raw.more.y);
+    switch (dtype) {
+    case Q4_0: case IQ4_NL: case Q8_0: raw.s.x = u16_at(p, block); break;
+    case Q4_1: raw.s.x = u32_at(p, block); break;
+    case Q5_0: raw.s = uvec4(u16_at(p, block), 0, u16_at(p, block + 2), u16_at(p, block + 4)); break;
+    case Q5_1: raw.s = uvec4(u16_at(p, block), u16_at(p, block + 2), u16_at(p, block + 4), u16_at(p, block + 6)); break;
+    case MXFP4: raw.s.x = u8_at(p, block); break;
+    case Q6_K: {
+        uint scale = block + 192 + 8 * (j >> 2) + (j & 3);
+        raw.s = uvec4(u16_at(p, block + 208), u8_at(p, scale), u8_at(p, scale + 4), 0);
+        break;
+    }
+    case Q2_K: raw.s = uvec4(u32_at(p, block + 80), u16_at(p, block + 2 * u % 16), 0, 0); break;
+    case Q3_K: {
+        // Scales 2 j and 2 j + 1: four low bits of a byte each, two high bits of another.
+        uint first = 2 * j, at = block + 96;
+        raw.s = uvec4(u16_at(p, block + 108), u16_at(p, at + (first & 7)), u16_at(p, at + 8 + (first & 3)), 0);
+        break;
+    }
+    case IQ4_XS: raw.s = uvec4(u16_at(p, block), u16_at(p, block + 2), u8_at(p, block + 4 + (j >> 1)), 0); break;
+    }
+    return raw;
+}
+
+// The unit, with s for q in place of r. Q3_K needs 32 more bytes, its mask, from memory.
+Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
+    Unit w;
+    uvec2 place = place_of(dtype, row, u);
+    uint high = high_of(dtype, place, u), j = u & 7;
+    uvec4 q = raw.q, h = raw.h;
+    if (dtype != Q4_K && dtype != Q5_K) q = align16(place.y, q, raw.more.x);
+    if (dtype == Q8_0 || dtype == Q6_K || dtype == Q2_K || dtype == Q3_K) h = align16(high, h, raw.more.y);
+    switch (dtype) {
     case Q4_0: case IQ4_NL: {
-        uint at = row + 18 * u;
-        float d = half_at(p, at);
-        [[unroll]] for (uint i = 0; i < 8; i++) {
-            uint q = u16_at(p, at + 2 + 2 * i);
-            [[unroll]] for (uint k = 0; k < 2; k++) {
-                uint low = (q >> (8 * k)) & 15, high = (q >> (8 * k + 4)) & 15;
-                w[2 * i + k] = d * (dtype == Q4_0 ? float(low) - 8.0 : IQ4_VALUES[low]);
-                w[16 + 2 * i + k] = d * (dtype == Q4_0 ? float(high) - 8.0 : IQ4_VALUES[high]);
-            }
-        }
-        return;
+        float d = half_of(raw.s.x);
+        w.a = dtype == Q4_0 ? (q << 4) & HIGH_NIBBLES : look_up(IQ4_BYTES, q & NIBBLES);
+        w.b = dtype == Q4_0 ? q & HIGH_NIBBLES : look_up(IQ4_BYTES, (q >> 4) & NIBBLES);
+        w.sa = w.sb = d * (dtype == Q4_0 ? vec2(1.0 / 16, -8) : vec2(1, -128));
+        return w;
     }
-    case Q4_1: {
-        uint at = row + 20 * u;
-        uint dm = U32s(p).v[at >> 2];
-        vec2 s = unpackHalf2x16(dm);
-        [[unroll]] for (uint i = 0; i < 4; i++) {
-            uint q = U32s(p).v[(at >> 2) + 1 + i];
-            [[unroll]] for (uint k = 0; k < 4; k++) {
-                w[4 * i + k] = fma(s.x, float((q >> (8 * k)) & 15), s.y);
-                w[16 + 4 * i + k] = fma(s.x, float((q >> (8 * k + 4)) & 15), s.y);
-            }
-        }
-        return;
-    }
+    case Q4_1:
+        w.a = (q << 4) & HIGH_NIBBLES;
+        w.b = q & HIGH_NIBBLES;
+        w.sa = w.sb = unpackHalf2x16(raw.s.x) * vec2(1.0 / 16, 1);
+        return w;
     case Q5_0: case Q5_1: {
-        uint at = row + (dtype == Q5_0 ? 22 : 24) * u;
-        float d = half_at(p, at), m = dtype == Q5_0 ? -16.0 * d : half_at(p, at + 2);
-        uint head = dtype == Q5_0 ? 2 : 4;
-        uint high = u32_at2(p, at + head);
-        [[unroll]] for (uint i = 0; i < 8; i++) {
-            uint q = u16_at(p, at + head + 4 + 2 * i);
-            [[unroll]] for (uint k = 0; k < 2; k++) {
-                uint e = 2 * i + k;
-                w[e] = fma(d, float(((q >> (8 * k)) & 15) | (((high >> e) & 1) << 4)), m);
-                w[16 + e] = fma(d, float(((q >> (8 * k + 4)) & 15) | (((high >> (e + 16)) & 1) << 4)), m);
-            }
-        }
-        return;
+        uint bits = raw.s.z | (raw.s.w << 16);
+        w.a = ((q & NIBBLES) << 3) | fifth_bits(bits, 0);
+        w.b = ((q >> 1) & (NIBBLES << 3)) | fifth_bits(bits, 16);
+        float d = half_of(raw.s.x);
+        w.sa = w.sb = vec2(d / 8, dtype == Q5_0 ? -16.0 * d : half_of(raw.s.y));
+        return w;
     }
-    case Q8_0: {
-        uint at = row + 34 * u;
-        float d = half_at(p, at);
-        [[unroll]] for (uint i = 0; i < 16; i++) {
-            uint q = u16_at(p, at + 2 + 2 * i);
-            w[2 * i] = d * float(int8_t(q & 255));
-            w[2 * i + 1] = d * float(int8_t(q >> 8));
-        }
-        return;
-    }
+    case Q8_0:
+        w.a = q ^ 0x80808080u;
+        w.b = h ^ 0x80808080u;
+        w.sa = w.sb = half_of(raw.s.x) * vec2(1, -128);
+        return w;
     case MXFP4: {
-        uint at = row + 17 * u;
-        uint e = u8_at(p, at);
+        uint e = raw.s.x;
+        w.a = look_up(FP4_BYTES, q & NIBBLES);
+        w.b = look_up(FP4_BYTES, (q >> 4) & NIBBLES);
+        // 2^(e - 127): two arms, because it may be below the smallest normal number.
         float d = e == 0 ? uintBitsToFloat(0x00400000u) : uintBitsToFloat(e << 23);
-        [[unroll]] for (uint i = 0; i < 16; i++) {
-            uint q = u8_at(p, at + 1 + i);
-            w[i] = d * FP4_VALUES[q & 15];
-            w[16 + i] = d * FP4_VALUES[q >> 4];
-        }
-        return;
+        w.sa = w.sb = d * vec2(1.0 / 16, -6);
+        return w;
     }
     case Q4_K: case Q5_K: {
-        uint j = u & 7, pair = j >> 1, h = j & 1;
-        uint block = row + (dtype == Q4_K ? 144 : 176) * (u >> 3);
-        vec2 s = unpackHalf2x16(U32s(p).v[block >> 2]);
-        uvec2 low = k_scale_min(p, block + 4, 2 * pair), high = k_scale_min(p, block + 4, 2 * pair + 1);
-        float d0 = s.x * float(low.x), m0 = s.y * float(low.y), d1 = s.x * float(high.x), m1 = s.y * float(high.y);
-        uvec4 q = UVec4s(p).v[(block + (dtype == Q4_K ? 16 : 48) + 16 * j) >> 4];
-        uvec4 f = dtype == Q5_K ? UVec4s(p).v[(block + 16 + 16 * h) >> 4] : uvec4(0);
-        a = 256 * (u >> 3) + 64 * pair + 16 * h;
-        b = a + 32;
-        [[unroll]] for (uint i = 0; i < 4; i++) {
-            [[unroll]] for (uint k = 0; k < 4; k++) {
-                uint bits = f[i] >> (8 * k + 2 * pair);
-                w[4 * i + k] = fma(d0, float(((q[i] >> (8 * k)) & 15) | ((bits & 1) << 4)), -m0);
-                w[16 + 4 * i + k] = fma(d1, float(((q[i] >> (8 * k + 4)) & 15) | ((bits & 2) << 3)), -m1);
-            }
+        uint pair = j >> 1;
+        if (dtype == Q4_K) {
+            w.a = (q << 4) & HIGH_NIBBLES;
+            w.b = q & HIGH_NIBBLES;
+        } else {
+            h >>= 2 * pair;
+            w.a = ((q & NIBBLES) << 3) | ((h & 0x01010101u) << 7);
+            w.b = ((q >> 1) & (NIBBLES << 3)) | ((h & 0x02020202u) << 6);
         }
-        return;
+        // Twelve bytes hold eight scales and eight minima of six bits.
+        uvec3 part = raw.s.yzw >> (16 * (pair & 1));
+        uint scales = pair < 2 ? part.x & 0x3f3f : (part.z & 0x0f0f) | ((part.x >> 2) & 0x3030);
+        uint minima = pair < 2 ? part.y & 0x3f3f : ((part.z >> 4) & 0x0f0f) | ((part.y >> 2) & 0x3030);
+        vec2 d = unpackHalf2x16(raw.s.x) * vec2(dtype == Q4_K ? 1.0 / 16 : 1.0 / 8, -1);
+        w.sa = d * vec2(scales & 255, minima & 255);
+        w.sb = d * vec2((scales >> 8) & 255, (minima >> 8) & 255);
+        return w;
     }
     case Q6_K: {
-        uint j = u & 7, n = j >> 2, half_row = (j >> 1) & 1, h = j & 1;
-        uint block = row + 210 * (u >> 3);
-        float d = half_at(p, block + 208);
-        uint sc = block + 192 + 8 * n + 2 * half_row + h;
-        float d0 = d * float(int8_t(u8_at(p, sc))), d1 = d * float(int8_t(u8_at(p, sc + 4)));
-        uint ql = block + 64 * n + 32 * half_row + 16 * h, qh = block + 128 + 32 * n + 16 * h;
-        a = 256 * (u >> 3) + 128 * n + 32 * half_row + 16 * h;
-        b = a + 64;
-        [[unroll]] for (uint i = 0; i < 8; i++) {
-            uint q = u16_at(p, ql + 2 * i), f = u16_at(p, qh + 2 * i) >> (2 * half_row);
-            [[unroll]] for (uint k = 0; k < 2; k++) {
-                w[2 * i + k] = d0 * (float(((q >> (8 * k)) & 15) | (((f >> (8 * k)) & 3) << 4)) - 32.0);
-                w[16 + 2 * i + k] = d1 * (float(((q >> (8 * k + 4)) & 15) | (((f >> (8 * k + 4)) & 3) << 4)) - 32.0);
-            }
-        }
-        return;
+        h >>= 2 * ((j >> 1) & 1);
+        w.a = ((q & NIBBLES) << 2) | ((h & 0x03030303u) << 6);
+        w.b = ((q >> 2) & (NIBBLES << 2)) | ((h & 0x30303030u) << 2);
+        float d = half_of(raw.s.x);
+        w.sa = d * float(int8_t(raw.s.y)) * vec2(0.25, -32);
+        w.sb = d * float(int8_t(raw.s.z)) * vec2(0.25, -32);
+        return w;
     }
-    case Q2_K: case Q3_K: {
-        uint j = u & 7, n = j >> 2, shift = 2 * (j & 3);
-        uint block = row + (dtype == Q2_K ? 84 : 110) * (u >> 3);
-        uint qs = block + (dtype == Q2_K ? 16 : 32) + 32 * n;
-        float d = half_at(p, block + (dtype == Q2_K ? 80 : 108));
-        float dmin = dtype == Q2_K ? half_at(p, block + 82) : 0.0;
-        a = 256 * (u >> 3) + 128 * n + 16 * shift;
-        b = a + 16;
-        [[unroll]] for (uint h = 0; h < 2; h++) {
-            uint is = 8 * n + shift + h;
-            uint sc = dtype == Q2_K ? u8_at(p, block + is) : 0;
-            float scale = dtype == Q2_K ? d * float(sc & 15) : d * q3_scale(p, block + 96, is);
-            float low = dmin * float(sc >> 4);
-            [[unroll]] for (uint i = 0; i < 16; i++) {
-                uint q = (u8_at(p, qs + 16 * h + i) >> shift) & 3;
-                uint set = dtype == Q3_K ? (u8_at(p, block + 16 * h + i) >> (4 * n + (j & 3))) & 1 : 1;
-                w[16 * h + i] = dtype == Q2_K ? fma(scale, float(q), -low) : scale * (float(q) - (set == 1 ? 0.0 : 4.0));
-            }
-        }
-        return;
+    case Q2_K: {
+        w.a = ((q >> (2 * (j & 3))) & 0x03030303u) << 6;
+        w.b = ((h >> (2 * (j & 3))) & 0x03030303u) << 6;
+        vec2 d = unpackHalf2x16(raw.s.x) * vec2(1.0 / 64, -1);
+        w.sa = d * vec2(raw.s.y & 15, (raw.s.y >> 4) & 15);
+        w.sb = d * vec2((raw.s.y >> 8) & 15, raw.s.y >> 12);
+        return w;
+    }
+    case Q3_K: {
+        uvec4 mask_a, mask_b;
+        uint more_a, more_b;
+        load16(p, place.x, mask_a, more_a);
+        load16(p, place.x + 16, mask_b, more_b);
+        mask_a = align16(place.x, mask_a, more_a) >> j;
+        mask_b = align16(place.x + 16, mask_b, more_b) >> j;
+        w.a = (((q >> (2 * (j & 3))) & 0x03030303u) << 5) | ((mask_a & 0x01010101u) << 7);
+        w.b = (((h >> (2 * (j & 3))) & 0x03030303u) << 5) | ((mask_b & 0x01010101u) << 7);
+        uint low = (j < 4 ? raw.s.y : raw.s.y >> 4) & 0x0f0f, upper = (raw.s.z >> (2 * (j >> 1))) & 0x0303;
+        uint scales = low | (upper << 4);
+        float d = half_of(raw.s.x);
+        w.sa = d * float(int(scales & 255) - 32) * vec2(1.0 / 32, -4);
+        w.sb = d * float(int(scales >> 8) - 32) * vec2(1.0 / 32, -4);
+        return w;
     }
     case IQ4_XS: {
-        uint j = u & 7, block = row + 136 * (u >> 3);
-        uint low = (u8_at(p, block + 4 + (j >> 1)) >> (4 * (j & 1))) & 15;
-        uint high = (u16_at(p, block + 2) >> (2 * j)) & 3;
-        float d = half_at(p, block) * float(int(low | (high << 4)) - 32);
-        [[unroll]] for (uint i = 0; i < 8; i++) {
-            uint q = u16_at(p, block + 8 + 16 * j + 2 * i);
-            [[unroll]] for (uint k = 0; k < 2; k++) {
-                w[2 * i + k] = d * IQ4_VALUES[(q >> (8 * k)) & 15];
-                w[16 + 2 * i + k] = d * IQ4_VALUES[(q >> (8 * k + 4)) & 15];
-            }
-        }
-        return;
+        w.a = look_up(IQ4_BYTES, q & NIBBLES);
+        w.b = look_up(IQ4_BYTES, (q >> 4) & NIBBLES);
+        uint low = (raw.s.z >> (4 * (j & 1))) & 15, upper = (raw.s.y >> (2 * j)) & 3;
+        w.sa = w.sb = half_of(raw.s.x) * float(int(low | (upper << 4)) - 32) * vec2(1, -128);
+        return w;
     }
     }
+    return w;
+}
+
+// Unit u of the row that begins at byte `row`, from what was loaded of it.
+Unit make_unit(uint dtype, U8s p, uint row, uint u, Raw raw) {
+    Unit w = make_bytes(dtype, p, row, u, raw);
+    w.sa.y -= 1024.0 * w.sa.x;
+    w.sb.y -= 1024.0 * w.sb.x;
+    return w;
+}
+Unit load_unit(uint dtype, U8s p, uint row, uint u) { return make_unit(dtype, p, row, u, load_raw(dtype, p, row, u)); }
+
+// r of four weights.
+vec4 raised(uint q) {
+    vec2 even = unpackHalf2x16((q & 0x00ff00ffu) | 0x64006400u), odd = unpackHalf2x16(((q >> 8) & 0x00ff00ffu) | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}
+
+// Four weights of a type without q, from column i of the row that begins at byte `row`.
+vec4 load_floats(uint dtype, U8s p, uint row, uint i) {
+    if (dtype == F32) return Vec4s(p).v[(row >> 4) + (i >> 2)];
+    uvec2 bits = uvec2(u32_at(p, row + 2 * i), u32_at(p, row + 2 * i + 4));
+    if (dtype == F16) return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+    return uintBitsToFloat(uvec4(bits.x << 16, bits.x & 0xffff0000u, bits.y << 16, bits.y & 0xffff0000u));
 }

@@ -1,7 +1,7 @@
 //! Rotary embedding, the cache of keys and values, attention.
 
 use zinc_graph::backend::KvFormat;
-use zinc_graph::ops::{Attention, KvWrite, Rope, RopeMode};
+use zinc_graph::ops::{Attention, KvWrite, NormRope, RmsNorm, Rope, RopeKvWrite, RopeMode};
 use zinc_graph::section::Node;
 
 use super::{Recorder, THREADS};
@@ -9,27 +9,72 @@ use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params;
 
-/// Threads of an attention workgroup; the kernel's registers hold a head of 512 columns from 64 on.
+/// Threads of an attention workgroup, as far as there is shared memory for a head's columns for each of its subgroups.
 const ATTENTION_THREADS: u32 = 128;
-/// Widest head that the attention kernel takes.
+const ATTENTION_THREADS_FEW: u32 = 512;
+/// Threads that share a head when it is rotated.
+const ROPE_THREADS: u32 = 64;
+/// Widest head that the kernels take.
 const HEAD_DIM_MAX: u32 = 512;
+/// Columns that a lane takes at a time.
+const PIECE: u32 = 8;
+/// Pieces of all its query heads that a lane keeps in registers, at most.
+const PIECES_MAX: u32 = 8;
+/// Subgroups of a workgroup of the kernel for many queries, the keys that it takes at a time, and its widest head: what shared
+/// memory of 48 KiB holds.
+const TILES_SUBGROUPS: u32 = 4;
+const TILES_KEYS: u32 = 32;
+const TILES_HEAD_MAX: u32 = 256;
+/// Workgroups that fill a large GPU, and parts that the keys of a token are cut into at most.
+const WORKGROUPS: u32 = 512;
+const SPLITS_MAX: u32 = 64;
 
 impl Recorder<'_> {
     pub(super) fn rope(&mut self, node: &Node, index: usize, op: &Rope) -> Result<Dispatch, Error> {
+        self.rotate(node, index, op, None, None)
+    }
+
+    pub(super) fn norm_rope(&mut self, node: &Node, index: usize, op: &NormRope) -> Result<Dispatch, Error> {
+        self.rotate(node, index, &op.rope, Some(op.norm), None)
+    }
+
+    pub(super) fn rope_kv_write(&mut self, node: &Node, index: usize, op: &RopeKvWrite) -> Result<Dispatch, Error> {
+        self.rotate(node, index, &op.rope, op.norm, Some(op.write))
+    }
+
+    fn rotate(
+        &mut self,
+        node: &Node,
+        index: usize,
+        op: &Rope,
+        norm: Option<RmsNorm>,
+        write: Option<KvWrite>,
+    ) -> Result<Dispatch, Error> {
+        if op.head_dim > HEAD_DIM_MAX {
+            return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
+        }
         let x = node.inputs.as_slice()[0];
         let cols = self.cols(x);
+        let (cache_k, cache_v) = if write.is_some() { self.resource(node.resource) } else { (0, 0) };
         let params = params::Rope {
             x: self.value(x),
-            y: self.output(node, 0),
+            y: if write.is_some() { 0 } else { self.output(node, 0) },
+            v: if write.is_some() { self.input(node, 1) } else { 0 },
+            cache_k,
+            cache_v,
+            norm: if norm.is_some() { self.optional_weight(node, 0) } else { 0 },
             frequencies: self.at.rope_tables[index].expect("compile makes a table for every rope node"),
             step: self.at.step,
             cols,
             head_dim: op.head_dim,
             n_rot: op.n_rot,
             magnitude: op.magnitude(),
+            eps: norm.map_or(0.0, |norm| norm.eps),
         };
         let adjacent = u32::from(op.mode == RopeMode::Adjacent);
-        self.launch(THREADS, &[adjacent], &params, [cols.div_ceil(THREADS), self.at.bucket.tokens, 1])
+        let constants = [adjacent, u32::from(norm.is_some()), u32::from(write.is_some()), self.half()];
+        let threads = ROPE_THREADS.max(self.traits.subgroup_size);
+        self.launch(threads, &constants, &params, [cols / op.head_dim, self.at.bucket.tokens, 1])
     }
 
     pub(super) fn kv_write(&mut self, node: &Node, op: KvWrite) -> Result<Dispatch, Error> {
@@ -41,13 +86,24 @@ impl Recorder<'_> {
         self.launch(THREADS, &[self.half()], &params, groups)
     }
 
-    pub(super) fn attention(&mut self, node: &Node, op: &Attention) -> Result<Dispatch, Error> {
-        if op.head_dim > HEAD_DIM_MAX {
-            return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
+    /// One kernel for sequences with few tokens in the step and one for the others, side by side.
+    pub(super) fn attention(&mut self, node: &Node, op: &Attention) -> Result<Vec<Dispatch>, Error> {
+        let tile = self.traits.matrix_tile.filter(|tile| {
+            self.tuning.matrix_cores && self.half() == 1 && op.head_dim.is_multiple_of(*tile) && op.head_dim <= TILES_HEAD_MAX
+        });
+        let few = self.tuning.attention_few;
+        match tile {
+            Some(tile) if self.at.bucket.tokens > few => {
+                Ok(vec![self.attention_tiles(node, op, tile, few)?, self.attention_rows(node, op, few)?])
+            }
+            _ => Ok(vec![self.attention_rows(node, op, 0)?]),
         }
+    }
+
+    fn attention_tiles(&mut self, node: &Node, op: &Attention, tile: u32, few: u32) -> Result<Dispatch, Error> {
         let (cache_k, cache_v) = self.resource(node.resource);
         let sinks = self.optional_weight(node, 0);
-        let params = params::Attention {
+        let params = params::AttentionTiles {
             q: self.input(node, 0),
             cache_k,
             cache_v,
@@ -56,13 +112,64 @@ impl Recorder<'_> {
             step: self.at.step,
             n_heads: op.n_heads,
             n_kv_heads: op.n_kv_heads,
-            head_dim: op.head_dim,
             window: op.window,
             scale: op.scale,
             softcap: op.softcap,
         };
-        let constants = [self.half(), u32::from(sinks != 0)];
-        self.launch(ATTENTION_THREADS, &constants, &params, [op.n_heads, self.at.bucket.tokens, 1])
+        let width = self.traits.subgroup_size;
+        let threads = TILES_SUBGROUPS * width;
+        let tokens = self.at.bucket.tokens;
+        // Each sequence that is taken may have one tile that is not full.
+        let tiles = tokens.div_ceil(TILES_SUBGROUPS * tile) + self.at.bucket.seqs.min(tokens / (few + 1));
+        let keys = if op.head_dim <= 128 { TILES_KEYS } else { TILES_KEYS / 2 };
+        let constants = [tile, u32::from(sinks != 0), op.head_dim, keys, few];
+        self.launch(threads, &constants, &params, [op.n_heads, tiles, 1])
+    }
+
+    fn attention_rows(&mut self, node: &Node, op: &Attention, few: u32) -> Result<Dispatch, Error> {
+        if op.head_dim > HEAD_DIM_MAX {
+            return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
+        }
+        if !op.head_dim.is_multiple_of(PIECE) {
+            return Err(Error::Head { n: op.head_dim, unit: PIECE });
+        }
+        let (cache_k, cache_v) = self.resource(node.resource);
+        let sinks = self.optional_weight(node, 0);
+        let width = self.traits.subgroup_size;
+        let lanes = (op.head_dim / PIECE).next_power_of_two().min(width);
+        let pieces = (op.head_dim / PIECE).div_ceil(lanes);
+        let per_kv = op.n_heads / op.n_kv_heads;
+        let at_once = (1..=per_kv).rev().find(|n| per_kv.is_multiple_of(*n) && n * pieces <= PIECES_MAX).unwrap_or(1);
+        let (blocks, tokens) = (op.n_heads / at_once, self.at.bucket.tokens);
+        let splits = (WORKGROUPS / (blocks * tokens)).clamp(1, SPLITS_MAX);
+        let (mut parts, mut arrived) = (0, 0);
+        if splits > 1 {
+            let n = u64::from(tokens) * u64::from(op.n_heads) * u64::from(splits);
+            parts = self.scratch.reserve(4 * n * u64::from(op.head_dim + 2))?;
+            arrived = self.scratch.reserve(4 * u64::from(tokens * blocks))?;
+        }
+        let params = params::Attention {
+            q: self.input(node, 0),
+            cache_k,
+            cache_v,
+            sinks,
+            y: self.output(node, 0),
+            parts,
+            arrived,
+            step: self.at.step,
+            n_heads: op.n_heads,
+            n_kv_heads: op.n_kv_heads,
+            window: op.window,
+            scale: op.scale,
+            softcap: op.softcap,
+        };
+        let keys = self.tuning.attention_keys;
+        let constants = [self.half(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few];
+        // Few tokens leave the device idle, so what counts is how soon one workgroup is done.
+        let threads = if tokens <= 4 { ATTENTION_THREADS_FEW } else { ATTENTION_THREADS };
+        let subgroups_max = (self.traits.shared_bytes / 2) / (4 * op.head_dim);
+        let threads = threads.min(subgroups_max * width);
+        self.launch(threads, &constants, &params, [blocks, tokens, splits])
     }
 
     /// The kernels' constant HALF: whether keys and values have two bytes.

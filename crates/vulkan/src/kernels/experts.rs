@@ -3,13 +3,41 @@
 use zinc_graph::ops::Router;
 use zinc_graph::section::Node;
 
+use super::matmul::Groups;
 use super::{Recorder, THREADS};
 use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params;
 
 impl Recorder<'_> {
-    pub(super) fn router(&mut self, node: &Node, op: Router) -> Result<Dispatch, Error> {
+    /// The choice; and for many tokens the slots sorted by expert, for the products that follow.
+    pub(super) fn router(&mut self, node: &Node, op: Router) -> Result<Vec<Vec<Dispatch>>, Error> {
+        let choice = self.choice(node, op)?;
+        let rows = self.rows(node.inputs.as_slice()[0]);
+        if rows.most <= self.tuning.expert_gemm_above {
+            return Ok(vec![vec![choice]]);
+        }
+        let n_slots = rows.most.saturating_mul(op.n_used);
+        let tokens = self.expert_tile_tokens(n_slots, op.n_experts);
+        let tiles_max = n_slots.div_ceil(tokens) + op.n_experts.min(n_slots);
+        let list_at = 1 + 3 * tiles_max;
+        let address = self.scratch.reserve(4 * (u64::from(list_at) + u64::from(n_slots)))?;
+        let ids = node.outputs.as_slice()[0];
+        self.groups.insert(ids, Groups { address, list_at, tiles_max, tokens });
+        let params = params::ExpertGroups {
+            ids: self.value(ids),
+            groups: address,
+            step: self.at.step,
+            n_experts: op.n_experts,
+            n_used: op.n_used,
+            rows: rows.symbol,
+            list_at,
+        };
+        let sorted = self.launch(THREADS, &[tokens], &params, [1, 1, 1])?;
+        Ok(vec![vec![choice], vec![sorted]])
+    }
+
+    fn choice(&mut self, node: &Node, op: Router) -> Result<Dispatch, Error> {
         let logits = node.inputs.as_slice()[0];
         let scale = self.optional_weight(node, 0);
         let rows = self.rows(logits);

@@ -1,15 +1,19 @@
 //! Products with a matrix: plain, with bias or residual, gated, and of chosen experts.
+//!
+//! Few tokens go to the matrix-vector kernel, many to a matrix-matrix kernel: that of the matrix
+//! cores where there are any, else its plain twin. `tuning` says where they cross.
 
-use zinc_graph::ops::{Activation, ExpertMatmul};
-use zinc_graph::section::Node;
+use zinc_gguf::DType;
+use zinc_graph::ops::{Activation, ExpertMatmul, RmsNorm};
+use zinc_graph::section::{Node, ValueId};
 
 use super::{Recorder, activation_words, row_bytes};
 use crate::commands::Dispatch;
 use crate::error::Error;
-use crate::params;
+use crate::params::{self, Kernel};
 
-/// What follows the product, as the kernel's constant EPILOGUE.
-#[derive(Clone, Copy)]
+/// What follows the product, as the kernels' constant EPILOGUE.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Epilogue {
     Plain = 0,
     Bias = 1,
@@ -17,8 +21,8 @@ enum Epilogue {
     Glu = 3,
 }
 
-/// Whose matrix it is, as the kernel's constant EXPERTS.
-#[derive(Clone, Copy)]
+/// Whose matrix it is, as the kernels' constant EXPERTS.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Experts {
     None = 0,
     /// All slots of a token read one input row.
@@ -27,105 +31,268 @@ enum Experts {
     OfSlot = 2,
 }
 
-/// Weight rows that a subgroup takes at a time.
-const ROWS: u32 = 2;
-/// Tokens that a subgroup takes at a time, at most.
-const TOKENS_MAX: u32 = 8;
+/// A product, whichever kernel makes it.
+struct Product {
+    op: &'static str,
+    x: ValueId,
+    y: ValueId,
+    n_in: u32,
+    n_out: u32,
+    /// Type and address of the matrices; only a gated product has a second one.
+    w: (DType, u64),
+    w2: (DType, u64),
+    /// Bias or residual.
+    other: u64,
+    epilogue: Epilogue,
+    activation: Option<Activation>,
+    experts: Experts,
+    /// Weight and epsilon of a norm that x goes through first.
+    norm: Option<(u64, f32)>,
+    /// The chosen experts of each token, and how many there are.
+    ids: Option<ValueId>,
+    n_used: u32,
+}
+
+/// The tile of a workgroup of a matrix-matrix kernel.
+#[derive(Clone, Copy)]
+struct Tile {
+    kernel: Kernel,
+    rows: u32,
+    tokens: u32,
+    columns: u32,
+    /// Of a subgroup; of a thread in the plain kernel.
+    part: [u32; 2],
+    threads: u32,
+    matrix: u32,
+}
+
+/// The slots of a step sorted by expert, as `expert_groups.comp` writes them.
+#[derive(Clone, Copy)]
+pub(super) struct Groups {
+    /// Device address.
+    pub address: u64,
+    /// Word at which the list begins.
+    pub list_at: u32,
+    /// Most tiles.
+    pub tiles_max: u32,
+    /// Entries of a tile, at most.
+    pub tokens: u32,
+}
+
+/// Bytes of a unit of x in shared memory, and bytes of it that the matrix-vector kernel needs for other things.
+const XS_UNIT_BYTES: u32 = 128;
+const XS_LEAVE: u32 = 2048;
+
+/// Units of each token that the matrix-vector kernel has in shared memory: 16 KiB in all, or one for each lane.
+fn units_of(n_tokens: u32, width: u32) -> u32 {
+    (128 / n_tokens).max(width)
+}
+
+/// Rows and tokens of a thread of the plain kernel.
+const PLAIN_PART: [u32; 2] = [4, 4];
 
 impl Recorder<'_> {
     pub(super) fn matmul(&mut self, node: &Node) -> Result<Dispatch, Error> {
         match self.optional_weight(node, 1) {
-            0 => self.product(node, Epilogue::Plain, 0, None),
-            bias => self.product(node, Epilogue::Bias, bias, None),
+            0 => self.product_of(node, Epilogue::Plain, 0, None, None),
+            bias => self.product_of(node, Epilogue::Bias, bias, None, None),
         }
     }
 
     pub(super) fn matmul_add(&mut self, node: &Node) -> Result<Dispatch, Error> {
         let residual = self.input(node, 1);
-        self.product(node, Epilogue::Add, residual, None)
+        self.product_of(node, Epilogue::Add, residual, None, None)
     }
 
     pub(super) fn matmul_glu(&mut self, node: &Node, activation: Activation) -> Result<Dispatch, Error> {
-        self.product(node, Epilogue::Glu, 0, Some(activation))
+        self.product_of(node, Epilogue::Glu, 0, Some(activation), None)
     }
 
-    fn product(
+    pub(super) fn norm_matmul(&mut self, node: &Node, norm: RmsNorm) -> Result<Dispatch, Error> {
+        match self.optional_weight(node, 2) {
+            0 => self.product_of(node, Epilogue::Plain, 0, None, Some(norm)),
+            bias => self.product_of(node, Epilogue::Bias, bias, None, Some(norm)),
+        }
+    }
+
+    pub(super) fn norm_matmul_glu(
+        &mut self,
+        node: &Node,
+        norm: RmsNorm,
+        activation: Activation,
+    ) -> Result<Dispatch, Error> {
+        self.product_of(node, Epilogue::Glu, 0, Some(activation), Some(norm))
+    }
+
+    fn product_of(
         &mut self,
         node: &Node,
         epilogue: Epilogue,
         other: u64,
         activation: Option<Activation>,
+        norm: Option<RmsNorm>,
     ) -> Result<Dispatch, Error> {
         let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
-        let (n_in, n_out) = (self.cols(x), self.cols(y));
-        let (dtype, w) = self.weight(node.weights.as_slice()[0]);
-        // Only a gated product has a second matrix; it may be stored in another type.
-        let second = match epilogue {
-            Epilogue::Glu => self.weight(node.weights.as_slice()[1]),
-            _ => (dtype, 0),
+        let matrices = &node.weights.as_slice()[usize::from(norm.is_some())..];
+        let w = self.weight(matrices[0]);
+        let w2 = match epilogue {
+            Epilogue::Glu => self.weight(matrices[1]),
+            _ => (w.0, 0),
         };
-        let (activation, alpha, limit) = activation.map_or((0, 0.0, 0.0), activation_words);
-        let rows = self.rows(x);
-        let params = params::Matvec {
+        self.product(&Product {
+            op: node.op.name(),
+            x,
+            y,
+            n_in: self.cols(x),
+            n_out: self.cols(y),
             w,
-            w2: second.1,
-            x: self.value(x),
+            w2,
             other,
-            y: self.value(y),
-            ids: 0,
-            step: self.at.step,
-            n_in,
-            n_out,
-            row_bytes: row_bytes(node.op.name(), dtype, n_in)?,
-            row_bytes2: row_bytes(node.op.name(), second.0, n_in)?,
-            rows: rows.symbol,
+            epilogue,
+            activation,
+            experts: Experts::None,
+            norm: norm.map(|norm| (self.optional_weight(node, 0), norm.eps)),
+            ids: None,
             n_used: 1,
+        })
+    }
+
+    pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Dispatch, Error> {
+        let w = self.weight(node.weights.as_slice()[0]);
+        let other = self.optional_weight(node, 1);
+        self.product(&Product {
+            op: node.op.name(),
+            x: node.inputs.as_slice()[0],
+            y: node.outputs.as_slice()[0],
+            n_in: op.n_in,
+            n_out: op.n_out,
+            w,
+            w2: (w.0, 0),
+            other,
+            epilogue: if other == 0 { Epilogue::Plain } else { Epilogue::Bias },
+            activation: None,
+            experts: if op.n_parts == 1 { Experts::OfToken } else { Experts::OfSlot },
+            norm: None,
+            ids: Some(node.inputs.as_slice()[1]),
+            n_used: op.n_used,
+        })
+    }
+
+    fn product(&mut self, p: &Product) -> Result<Dispatch, Error> {
+        let groups = p.ids.and_then(|ids| self.groups.get(&ids).copied());
+        // The matrix-matrix kernels take no norm along; `Vulkan` fuses none for that many tokens.
+        let many = self.rows(p.x).most > self.tuning.gemm_above && p.norm.is_none();
+        match groups {
+            Some(groups) => self.gemm(p, Some(groups)),
+            None if p.experts == Experts::None && many => self.gemm(p, None),
+            None => self.matvec(p),
+        }
+    }
+
+    fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
+        let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
+        let rows = self.rows(p.x);
+        let params = params::Matvec {
+            w: p.w.1,
+            w2: p.w2.1,
+            x: self.value(p.x),
+            other: p.other,
+            y: self.value(p.y),
+            ids: p.ids.map_or(0, |ids| self.value(ids)),
+            norm: p.norm.map_or(0, |(w, _)| w),
+            step: self.at.step,
+            n_in: p.n_in,
+            n_out: p.n_out,
+            row_bytes: row_bytes(p.op, p.w.0, p.n_in)?,
+            row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
+            rows: rows.symbol,
+            n_used: p.n_used,
+            alpha,
+            limit,
+            eps: p.norm.map_or(0.0, |(_, eps)| eps),
+        };
+        // A launch row is one (token, slot): its expert is known only on the device.
+        let width = self.traits.subgroup_size;
+        let (n_tokens, y) = match p.experts {
+            Experts::None => {
+                let mut n_tokens = rows.most.next_power_of_two().min(self.tuning.matvec_tokens);
+                while n_tokens > 1 && XS_UNIT_BYTES * n_tokens * units_of(n_tokens, width) > self.traits.shared_bytes - XS_LEAVE {
+                    n_tokens /= 2;
+                }
+                (n_tokens, rows.most.div_ceil(n_tokens))
+            }
+            _ => (1, rows.most.saturating_mul(p.n_used)),
+        };
+        let per_subgroup = match p.epilogue {
+            Epilogue::Glu => self.tuning.matvec_rows_gated,
+            _ => self.tuning.matvec_rows,
+        };
+        let units = units_of(n_tokens, width);
+        let mut constants = vec![p.w.0.id(), per_subgroup, n_tokens, p.epilogue as u32, activation, p.experts as u32];
+        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), units, u32::from(self.tuning.integer_dot)]);
+        let threads = self.tuning.matvec_threads.max(width);
+        self.launch(threads, &constants, &params, [p.n_out.div_ceil(per_subgroup * threads / width), y, 1])
+    }
+
+    fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
+        let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
+        let rows = self.rows(p.x);
+        let params = params::Gemm {
+            w: p.w.1,
+            w2: p.w2.1,
+            x: self.value(p.x),
+            other: p.other,
+            y: self.value(p.y),
+            groups: groups.map_or(0, |g| g.address),
+            step: self.at.step,
+            n_in: p.n_in,
+            n_out: p.n_out,
+            row_bytes: row_bytes(p.op, p.w.0, p.n_in)?,
+            row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
+            rows: rows.symbol,
+            n_used: p.n_used,
+            list_at: groups.map_or(0, |g| g.list_at),
             alpha,
             limit,
         };
-        let n_tokens = rows.most.next_power_of_two().min(TOKENS_MAX);
-        let constants = [dtype.id(), ROWS, n_tokens, epilogue as u32, activation, Experts::None as u32, second.0.id()];
-        self.launch_rows(&params, constants, n_out, rows.most.div_ceil(n_tokens))
+        let tile = self.tile(groups.map_or(rows.most, |g| g.tokens), p.n_in);
+        let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
+        let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
+        let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part[0], tile.part[1]];
+        constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
+        if tile.kernel == Kernel::Gemm {
+            constants.push(tile.matrix);
+        }
+        let groups = [p.n_out.div_ceil(tile.rows / matrices), tiles, 1];
+        self.launch_as(tile.kernel, tile.threads, &constants, &params, groups)
     }
 
-    /// A launch row is one (token, slot): its expert is known only on the device.
-    pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Dispatch, Error> {
-        let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
-        let (dtype, w) = self.weight(node.weights.as_slice()[0]);
-        let other = self.optional_weight(node, 1);
-        let rows = self.rows(x);
-        let params = params::Matvec {
-            w,
-            w2: 0,
-            x: self.value(x),
-            other,
-            y: self.value(y),
-            ids: self.input(node, 1),
-            step: self.at.step,
-            n_in: op.n_in,
-            n_out: op.n_out,
-            row_bytes: row_bytes(node.op.name(), dtype, op.n_in)?,
-            row_bytes2: 0,
-            rows: rows.symbol,
-            n_used: op.n_used,
-            alpha: 0.0,
-            limit: 0.0,
+    /// The tile for products of `tokens` tokens with rows of `n_in` weights.
+    fn tile(&self, tokens: u32, n_in: u32) -> Tile {
+        let matrix = self.traits.matrix_tile.filter(|_| self.tuning.matrix_cores);
+        let ([rows, tokens_max, columns], part) = match tokens {
+            0..=64 => (self.tuning.tile_small, self.tuning.subtile_small),
+            _ => (self.tuning.tile_large, self.tuning.subtile),
         };
-        let epilogue = if other == 0 { Epilogue::Plain } else { Epilogue::Bias };
-        let experts = if op.n_parts == 1 { Experts::OfToken } else { Experts::OfSlot };
-        let constants = [dtype.id(), ROWS, 1, epilogue as u32, 0, experts as u32, dtype.id()];
-        self.launch_rows(&params, constants, op.n_out, rows.most.saturating_mul(op.n_used))
+        let (kernel, part) = match matrix {
+            Some(_) => (Kernel::Gemm, part),
+            None => (Kernel::GemmPlain, PLAIN_PART),
+        };
+        let least = matrix.unwrap_or(16);
+        let tokens = tokens.next_power_of_two().clamp(least, tokens_max);
+        let columns = if n_in.is_multiple_of(columns) { columns } else { 32 };
+        let part = [part[0].min(rows), part[1].min(tokens)];
+        let parts = (rows / part[0]) * (tokens / part[1]);
+        let threads = match kernel {
+            Kernel::Gemm => parts * self.traits.subgroup_size,
+            _ => parts,
+        };
+        Tile { kernel, rows, tokens, columns, part, threads, matrix: matrix.unwrap_or(1) }
     }
 
-    fn launch_rows(
-        &mut self,
-        params: &params::Matvec,
-        constants: [u32; 7],
-        n_out: u32,
-        y: u32,
-    ) -> Result<Dispatch, Error> {
-        let width = self.traits.subgroup_size;
-        let threads = 128.max(width);
-        self.launch(threads, &constants, params, [n_out.div_ceil(ROWS * threads / width), y, 1])
+    /// Tokens of a tile of the matrix-matrix kernel when `n_slots` slots fall on `n_experts` experts.
+    pub(super) fn expert_tile_tokens(&self, n_slots: u32, n_experts: u32) -> u32 {
+        let tokens = n_slots.div_ceil(n_experts).next_power_of_two().clamp(16, 64);
+        self.tile(tokens, 32).tokens
     }
 }

@@ -8,6 +8,13 @@ use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params;
 
+/// Threads that share a wide row of a norm: for a single row, what counts is how soon it is done.
+const NORM_THREADS: u32 = 512;
+
+/// Columns that a workgroup of argmax takes, and workgroups of a row at most.
+const ARGMAX_COLUMNS: u32 = 2048;
+const ARGMAX_PARTS_MAX: u32 = 128;
+
 /// What the elementwise kernel computes, as its constant FUNCTION.
 #[derive(Clone, Copy)]
 enum Function {
@@ -79,7 +86,11 @@ impl Recorder<'_> {
 
     /// Threads that share a group of `width` columns.
     fn norm_threads(&self, width: u32) -> u32 {
-        if width <= 128 { self.traits.subgroup_size } else { THREADS }
+        match width {
+            0..=128 => self.traits.subgroup_size,
+            129..2048 => THREADS,
+            _ => NORM_THREADS,
+        }
     }
 
     pub(super) fn add(&mut self, node: &Node) -> Result<Dispatch, Error> {
@@ -144,8 +155,14 @@ impl Recorder<'_> {
     pub(super) fn argmax(&mut self, node: &Node) -> Result<Dispatch, Error> {
         let x = node.inputs.as_slice()[0];
         let (cols, rows) = (self.cols(x), self.rows(x));
+        let n_parts = cols.div_ceil(ARGMAX_COLUMNS).clamp(1, ARGMAX_PARTS_MAX);
+        let (mut parts, mut arrived) = (0, 0);
+        if n_parts > 1 {
+            parts = self.scratch.reserve(8 * u64::from(rows.most) * u64::from(n_parts))?;
+            arrived = self.scratch.reserve(4 * u64::from(rows.most))?;
+        }
         let (y, step) = (self.output(node, 0), self.at.step);
-        let params = params::Argmax { x: self.value(x), y, step, cols, rows: rows.symbol };
-        self.launch(512, &[], &params, [1, rows.most, 1])
+        let params = params::Argmax { x: self.value(x), y, parts, arrived, step, cols, rows: rows.symbol };
+        self.launch(THREADS, &[n_parts], &params, [n_parts, rows.most, 1])
     }
 }

@@ -2,6 +2,8 @@
 layout(push_constant, scalar) uniform Params {
     F32s x;
     U32s y;
+    U32s parts;
+    U32s arrived;
     Step step;
     uint cols;
     uint rows;

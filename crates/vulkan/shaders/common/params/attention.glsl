@@ -5,10 +5,11 @@ layout(push_constant, scalar) uniform Params {
     U8s cache_v;
     F32s sinks;
     F32s y;
+    F32s parts;
+    U32s arrived;
     Step step;
     uint n_heads;
     uint n_kv_heads;
-    uint head_dim;
     uint window;
     float scale;
     float softcap;

@@ -6,6 +6,7 @@ layout(push_constant, scalar) uniform Params {
     F32s other;
     F32s y;
     U32s ids;
+    F32s norm;
     Step step;
     uint n_in;
     uint n_out;
@@ -15,4 +16,5 @@ layout(push_constant, scalar) uniform Params {
     uint n_used;
     float alpha;
     float limit;
+    float eps;
 };

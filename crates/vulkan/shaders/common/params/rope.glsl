@@ -2,10 +2,15 @@
 layout(push_constant, scalar) uniform Params {
     F32s x;
     F32s y;
+    F32s v;
+    U8s cache_k;
+    U8s cache_v;
+    F32s norm;
     F32s frequencies;
     Step step;
     uint cols;
     uint head_dim;
     uint n_rot;
     float magnitude;
+    float eps;
 };

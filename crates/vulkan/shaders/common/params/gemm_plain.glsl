@@ -1,0 +1,19 @@
+// Made from src/params.rs by `cargo xtask kernels`.
+layout(push_constant, scalar) uniform Params {
+    U8s w;
+    U8s w2;
+    F32s x;
+    F32s other;
+    F32s y;
+    U32s groups;
+    Step step;
+    uint n_in;
+    uint n_out;
+    uint row_bytes;
+    uint row_bytes2;
+    uint rows;
+    uint n_used;
+    uint list_at;
+    float alpha;
+    float limit;
+};

@@ -1,0 +1,58 @@
+//! Memory of a plan that kernels use between launches: parts of attention, lists of experts.
+//!
+//! Given out once while a plan is recorded and never taken back, so no two launches share any. It
+//! begins as zeros: some kernels count in it and leave zeros behind.
+
+use std::sync::Arc;
+
+use crate::commands::Commands;
+use crate::device::Gpu;
+use crate::error::Error;
+use crate::memory::{Buffer, Place, TENSOR_ALIGN};
+
+/// Bytes of a block, unless one request is larger.
+const BLOCK_BYTES: u64 = 8 << 20;
+
+/// The scratch memory of one plan.
+pub struct Scratch {
+    gpu: Arc<Gpu>,
+    blocks: Vec<Buffer>,
+    used: u64,
+}
+
+impl Scratch {
+    /// None yet.
+    #[must_use]
+    pub fn new(gpu: &Arc<Gpu>) -> Scratch {
+        Scratch { gpu: gpu.clone(), blocks: Vec::new(), used: 0 }
+    }
+
+    /// Device address of `bytes` bytes.
+    ///
+    /// # Errors
+    /// Out of device memory.
+    pub fn reserve(&mut self, bytes: u64) -> Result<u64, Error> {
+        let bytes = bytes.next_multiple_of(TENSOR_ALIGN);
+        if self.blocks.last().is_none_or(|block| block.size - self.used < bytes) {
+            self.blocks.push(Buffer::new(&self.gpu, bytes.max(BLOCK_BYTES), Place::Device)?);
+            self.used = 0;
+        }
+        let at = self.blocks.last().map_or(0, |block| block.address) + self.used;
+        self.used += bytes;
+        Ok(at)
+    }
+
+    /// Fills all of it with zeros.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn clear(&self, commands: &mut Commands) -> Result<(), Error> {
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        commands.run(|commands, b| {
+            self.blocks.iter().for_each(|block| commands.fill(b, block.handle, block.size));
+            commands.barrier(b);
+        })
+    }
+}
