@@ -15,10 +15,11 @@ use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 use crate::args::{DeviceArgs, KvType, ModelArgs};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
+use crate::device::Device;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, note};
-use crate::{device, resolve};
+use crate::resolve;
 
 /// Tokens of context unless the user or the model says less.
 const CONTEXT_DEFAULT: u32 = 4096;
@@ -82,7 +83,7 @@ impl ModelFile {
     pub(crate) fn engine(&self, args: &DeviceArgs) -> Result<Engine, Failure> {
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
-        let backend = device::open(args)?;
+        let backend = Device::open(args)?.backend(STEP_TOKENS)?;
         let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
         let config = EngineConfig {
             context_tokens,
