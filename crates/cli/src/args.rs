@@ -54,7 +54,28 @@ pub(crate) enum Command {
     /// Check every kernel of a device against its definition.
     Selftest(SelftestArgs),
     /// List the devices that can run models.
-    Devices,
+    Devices(DevicesArgs),
+}
+
+impl Cli {
+    /// The device that the command runs on, if it runs on one.
+    pub(crate) fn device(&self) -> Option<&DeviceArgs> {
+        match &self.command {
+            None => Some(&self.generate.device),
+            Some(Command::Chat(args)) => Some(&args.device),
+            Some(Command::Logits(args)) => Some(&args.device),
+            Some(Command::Perplexity(args)) => Some(&args.device),
+            Some(Command::Bench(args)) => Some(&args.device),
+            Some(Command::Selftest(args)) => Some(&args.device),
+            Some(
+                Command::Inspect(_)
+                | Command::Tokenize(_)
+                | Command::Detokenize(_)
+                | Command::Model(_)
+                | Command::Devices(_),
+            ) => None,
+        }
+    }
 }
 
 /// Which model.
@@ -71,7 +92,8 @@ pub(crate) struct ModelArgs {
 /// Where and with how much memory.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// Device to run on, as `zinc devices` lists it.
+    /// Device to run on: `cpu`, `vulkan` (the best GPU), `vulkan:0`, `vulkan:PCI-ADDRESS` or `vulkan:UUID`;
+    /// `list` shows them.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// Threads of the CPU device (default: the cores of this machine).
@@ -327,6 +349,14 @@ pub(crate) struct SelftestArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+}
+
+/// `zinc devices`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DevicesArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `zinc model …`.

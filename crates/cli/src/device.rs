@@ -1,59 +1,185 @@
-//! From `--device` to a backend.
+//! From `--device` to a backend, and what devices there are.
+//!
+//! `auto` is the CPU until a measurement says otherwise (docs/decisions/005); `vulkan` is the best GPU.
 
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
 use zinc_graph::Backend;
+use zinc_vulkan::candidate::Candidate;
 
 use crate::args::DeviceArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
+use crate::output::bytes;
+use crate::progress::Bar;
+use crate::resolve;
 
-/// A device that `--device` can name.
-#[derive(Clone, Debug)]
-pub(crate) struct Device {
-    /// As `--device` takes it.
-    pub(crate) id: String,
-    /// For people.
-    pub(crate) name: String,
-}
+/// The word that lists devices in place of naming one.
+pub(crate) const LIST: &str = "list";
 
 /// The devices of this machine.
-pub(crate) fn list() -> Vec<Device> {
-    let mut devices = vec![Device { id: "cpu".into(), name: zinc_cpu::description() }];
-    // A machine without a Vulkan loader has the CPU alone.
-    for gpu in zinc_vulkan::device::candidates().unwrap_or_default() {
-        devices.push(Device { id: gpu.id, name: format!("{} ({})", gpu.name, gpu.driver) });
-    }
-    devices
+pub(crate) struct Devices {
+    /// Of Vulkan, best first.
+    pub(crate) gpus: Vec<Candidate>,
+    /// Why there are none, if there are none.
+    pub(crate) without_gpus: Option<zinc_vulkan::Error>,
 }
 
-/// Opens the device that the arguments ask for.
-pub(crate) fn open(args: &DeviceArgs) -> Result<Box<dyn Backend>, Failure> {
-    open_tuned(args, &[])
-}
-
-/// The same with entries of its tuning table changed.
-pub(crate) fn open_tuned(args: &DeviceArgs, tuning: &[String]) -> Result<Box<dyn Backend>, Failure> {
-    if !tuning.is_empty() && !args.device.starts_with("vulkan:") {
-        return Err(Failure::usage("--tuning is for Vulkan devices"));
-    }
-    match args.device.as_str() {
-        "auto" | "cpu" => {
-            let cpu = zinc_cpu::Cpu::new(threads(args)?).map_err(Failure::failed)?;
-            Ok(Box::new(cpu))
+impl Devices {
+    /// Looks for them. A machine without a Vulkan loader has the CPU alone.
+    pub(crate) fn find() -> Devices {
+        match zinc_vulkan::device::devices() {
+            Ok(gpus) if gpus.is_empty() => Devices { gpus, without_gpus: Some(zinc_vulkan::Error::NoDriver) },
+            Ok(gpus) => Devices { gpus, without_gpus: None },
+            Err(error) => Devices { gpus: Vec::new(), without_gpus: Some(error) },
         }
-        id if id.starts_with("vulkan:") => {
-            let failure =
-                |e| Failure::usage(e).remedy("zinc devices   lists what there is; --device cpu works everywhere");
-            let mut gpu = zinc_vulkan::Device::open(id, &[]).map_err(failure)?;
-            for entry in tuning {
-                gpu.tuning_mut().set(entry).map_err(Failure::usage)?;
+    }
+
+    /// What `--device` takes here.
+    fn ids(&self) -> String {
+        let ids = ["auto", "cpu"].into_iter().chain(self.gpus.iter().map(|gpu| gpu.id.as_str()));
+        ids.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A device that was opened; any number of backends can be made on it.
+pub(crate) enum Device {
+    /// The CPU with so many threads.
+    Cpu { threads: usize },
+    /// A GPU.
+    Vulkan(zinc_vulkan::Device),
+}
+
+impl Device {
+    /// Opens the device that the arguments ask for.
+    pub(crate) fn open(args: &DeviceArgs) -> Result<Device, Failure> {
+        match args.device.as_str() {
+            "auto" | "cpu" => Ok(Device::Cpu { threads: threads(args)? }),
+            id if id == "vulkan" || id.starts_with("vulkan:") => {
+                let opened = match pipeline_folder() {
+                    Some(folder) => zinc_vulkan::Device::open_cached(id, &folder),
+                    None => zinc_vulkan::Device::open(id, &[]),
+                };
+                Ok(Device::Vulkan(opened.map_err(|e| failure(&e))?))
             }
-            Ok(Box::new(zinc_vulkan::Vulkan::new(&gpu).map_err(failure)?))
-        }
-        other => {
-            let known: Vec<String> = list().into_iter().map(|d| d.id).collect();
-            Err(Failure::usage(format!("there is no device `{other}`"))
-                .remedy(format!("this build has: auto, {}", known.join(", "))))
+            other => Err(Failure::usage(format!("there is no device `{other}`"))
+                .remedy(format!("there are: {}", Devices::find().ids()))),
         }
     }
+
+    /// Changes entries of a GPU's tuning table, for measurements.
+    pub(crate) fn tune(&mut self, entries: &[String]) -> Result<(), Failure> {
+        match self {
+            Device::Vulkan(device) => {
+                entries.iter().try_for_each(|entry| device.tuning_mut().set(entry)).map_err(Failure::usage)
+            }
+            Device::Cpu { .. } if entries.is_empty() => Ok(()),
+            Device::Cpu { .. } => Err(Failure::usage("--tuning is for Vulkan devices")),
+        }
+    }
+
+    /// A backend for steps of up to so many tokens, which shows on a terminal how far loading has come.
+    pub(crate) fn backend(&self, step_tokens: u32) -> Result<Box<dyn Backend>, Failure> {
+        match self {
+            Device::Cpu { threads } => Ok(Box::new(zinc_cpu::Cpu::new(*threads).map_err(Failure::failed)?)),
+            Device::Vulkan(device) => {
+                let backend = zinc_vulkan::Vulkan::new(device).map_err(|e| failure(&e))?;
+                Ok(Box::new(backend.with_step_tokens(step_tokens).with_progress(loading_bar())))
+            }
+        }
+    }
+
+    /// Everything that a report about it should say.
+    pub(crate) fn description(&self) -> Value {
+        match self {
+            Device::Cpu { threads } => json!({ "device": "cpu", "name": zinc_cpu::description(), "threads": threads }),
+            Device::Vulkan(device) => {
+                let (gpu, traits) = (&device.gpu().candidate, &device.gpu().traits);
+                let mut description = describe(gpu);
+                let tile = traits.matrix_tile;
+                description["memory"] = memory(&device.gpu().memory_now());
+                description["subgroup_width"] = json!(traits.subgroup_size);
+                description["subgroup_widths"] = json!([traits.subgroup_range.0, traits.subgroup_range.1]);
+                description["matrix_tile"] = json!(tile.map(|side| format!("{side}x{side}x{side} f16 to f32")));
+                description["integer_dot_product"] = json!(traits.has_integer_dot);
+                description["shared_memory_bytes"] = json!(traits.shared_bytes);
+                description["workgroup_threads_max"] = json!(traits.threads_max);
+                description["workgroups_max"] = json!(traits.groups_max);
+                description["allocation_bytes_max"] = json!(traits.allocation_bytes_max);
+                description["unified_memory"] = json!(traits.is_unified);
+                description["host_writable_memory"] = json!(traits.is_host_writable);
+                description["timestamp_ns"] = json!(traits.timestamp_ns);
+                description
+            }
+        }
+    }
+
+    /// Why it works no more, if it does not.
+    pub(crate) fn lost(&self) -> Option<Failure> {
+        match self {
+            Device::Cpu { .. } => None,
+            Device::Vulkan(device) => device.gpu().check_alive().err().map(|e| failure(&e)),
+        }
+    }
+}
+
+/// What is known of a GPU without opening it.
+pub(crate) fn describe(gpu: &Candidate) -> Value {
+    let (major, minor, patch) = gpu.api;
+    json!({
+        "device": gpu.id, "name": gpu.name, "kind": gpu.kind_name(), "driver": gpu.driver,
+        "vulkan": format!("{major}.{minor}.{patch}"),
+        "pci_id": format!("{:04x}:{:04x}", gpu.vendor_id, gpu.device_id), "pci_address": gpu.pci, "uuid": gpu.uuid,
+        "memory": memory(&gpu.memory),
+    })
+}
+
+fn memory(memory: &zinc_vulkan::memory::Memory) -> Value {
+    json!({
+        "heap_bytes": memory.heap_bytes, "budget_bytes": memory.budget_bytes, "used_here_bytes": memory.usage_bytes,
+        "free_bytes": memory.is_reported.then_some(memory.free_bytes()),
+    })
+}
+
+/// `17.2 GB, 16.1 GB free`.
+pub(crate) fn memory_text(memory: &zinc_vulkan::memory::Memory) -> String {
+    let free = if memory.is_reported { format!("{} free", bytes(memory.free_bytes())) } else { "free unknown".into() };
+    format!("{}, {free}", bytes(memory.heap_bytes))
+}
+
+/// An error of the Vulkan crate as a failure with its remedy.
+pub(crate) fn failure(error: &zinc_vulkan::Error) -> Failure {
+    use zinc_vulkan::Error;
+    let kind = match error {
+        Error::NoLoader(_)
+        | Error::NoDriver
+        | Error::NoGpu { .. }
+        | Error::NoDevice { .. }
+        | Error::Ambiguous { .. }
+        | Error::TooOld { .. }
+        | Error::Missing { .. } => Kind::Usage,
+        _ => Kind::Failed,
+    };
+    let remedy = error.remedy().map(|remedy| format!("{remedy}; ")).unwrap_or_default();
+    Failure::new(kind, error).remedy(format!("{remedy}--device cpu works everywhere"))
+}
+
+/// Where compiled pipelines are kept: beside the models.
+fn pipeline_folder() -> Option<PathBuf> {
+    Some(resolve::cache_folder()?.join("pipelines"))
+}
+
+/// A bar that is there while weights are on their way.
+fn loading_bar() -> Box<dyn FnMut(u64, u64) + Send> {
+    let mut bar: Option<Bar> = None;
+    Box::new(move |done, total| {
+        let shown = bar.get_or_insert_with(|| Bar::bytes("loading", total));
+        shown.set(done);
+        if done >= total {
+            shown.finish();
+            bar = None;
+        }
+    })
 }
 
 /// The threads asked for, or one for each core that this process may use.

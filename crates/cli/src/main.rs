@@ -35,6 +35,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Outcome {
+    if cli.device().is_some_and(|args| args.device == device::LIST) {
+        return commands::devices::run(false);
+    }
     match &cli.command {
         None => commands::generate::run(&cli.generate),
         Some(Command::Chat(args)) => commands::chat::run(args),
@@ -46,7 +49,7 @@ fn run(cli: &Cli) -> Outcome {
         Some(Command::Bench(args)) => commands::bench::run(args),
         Some(Command::Model(command)) => commands::model::run(command),
         Some(Command::Selftest(args)) => commands::selftest::run(args),
-        Some(Command::Devices) => commands::devices::run(),
+        Some(Command::Devices(args)) => commands::devices::run(args.json),
     }
 }
 

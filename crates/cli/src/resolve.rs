@@ -88,6 +88,13 @@ pub(crate) fn folders() -> Result<Folders, Failure> {
         .map_err(|e| failure(&e).remedy("set HOME or XDG_CACHE_HOME, or name a file with -m"))
 }
 
+/// The folder that holds this user's models and what else is worth keeping, if there is a place for it.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    // A model's folder is `models/<id>` in it.
+    let folders = folders().ok()?;
+    folders.model(&catalog::DEFAULT.id).ancestors().nth(2).map(Path::to_path_buf)
+}
+
 /// How this user's downloads go: `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY`.
 fn settings() -> Settings {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

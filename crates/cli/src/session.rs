@@ -6,7 +6,6 @@ use std::time::Instant;
 use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
-use zinc_graph::Backend;
 use zinc_graph::backend::KvFormat;
 use zinc_hub::catalog;
 use zinc_models::Model;
@@ -16,10 +15,11 @@ use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 use crate::args::{DeviceArgs, KvType, ModelArgs};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
+use crate::device::Device;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, note};
-use crate::{device, resolve};
+use crate::resolve;
 
 /// Tokens of context unless the user or the model says less.
 const CONTEXT_DEFAULT: u32 = 4096;
@@ -81,23 +81,25 @@ impl ModelFile {
 
     /// An engine that runs it for one conversation.
     pub(crate) fn engine(&self, args: &DeviceArgs) -> Result<Engine, Failure> {
-        self.engine_on(device::open(args)?, args, 1)
+        self.engine_on(&Device::open(args)?, args, 1)
     }
 
     /// An engine on an open device, for so many sequences at once.
     pub(crate) fn engine_on(
         &self,
-        backend: Box<dyn Backend>,
+        device: &Device,
         args: &DeviceArgs,
         sequences_max: u32,
     ) -> Result<Engine, Failure> {
+        let step_tokens = STEP_TOKENS.max(sequences_max);
+        let backend = device.backend(step_tokens)?;
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
         let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
         let config = EngineConfig {
             context_tokens,
             sequences_max,
-            step_tokens: STEP_TOKENS.max(sequences_max),
+            step_tokens,
             kv_tokens: None,
             kv_format: kv_format(args.kv_type),
             queue_max: sequences_max,

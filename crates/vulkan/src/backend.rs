@@ -5,9 +5,9 @@
 //! Nothing waits for the host inside a step. Greedy tokens come back through a small mapped
 //! buffer that every step fills; logits are copied only when they are read.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ash::vk;
 use zinc_gguf::DType;
 use zinc_graph::backend::{
     Backend, BackendError, DeviceInfo, KvFormat, PhaseTime, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
@@ -18,15 +18,18 @@ use zinc_graph::reference::{check_weight, n_vocab};
 use zinc_graph::section::{ResourceKind, ValueId, WeightClass};
 use zinc_graph::{Graph, fuse};
 
+use crate::cache::PipelineFile;
 use crate::commands::Commands;
 use crate::device::Gpu;
 use crate::error::Error;
+use crate::lost::Work;
 use crate::measure;
-use crate::memory::{Buffer, Place};
+use crate::memory::{Buffer, Memory, Place};
 use crate::pipeline::Pipelines;
 use crate::recording::{Parts, Recording};
 use crate::tuning::Tuning;
-use crate::weights::{Resource, Weights};
+use crate::upload::Progress;
+use crate::weights::{Needs, Resource, Weights};
 
 /// Fusions of every plan.
 const FUSIONS: &[Fusion] = &[Fusion::MatmulGlu, Fusion::MatmulAdd, Fusion::NormRope, Fusion::RopeKvWrite];
@@ -46,18 +49,32 @@ pub struct Device {
     gpu: Arc<Gpu>,
     pipelines: Arc<Mutex<Pipelines>>,
     tuning: Tuning,
+    file: Option<Arc<Mutex<PipelineFile>>>,
 }
 
 impl Device {
-    /// Opens the device of that id; `pipeline_cache` is what [`Device::pipeline_cache`] gave in an earlier run.
+    /// Opens the device of that id (see [`Gpu::open`]); `pipeline_cache` is what [`Device::pipeline_cache`] gave in an
+    /// earlier run.
     ///
     /// # Errors
     /// No loader, no such device, or one that lacks what the kernels need.
     pub fn open(id: &str, pipeline_cache: &[u8]) -> Result<Device, Error> {
         let gpu = Arc::new(Gpu::open(id)?);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
-        let tuning = Tuning::of(gpu.candidate.vendor_id);
-        Ok(Device { gpu, pipelines, tuning })
+        let tuning = Tuning::of(&gpu.traits);
+        Ok(Device { gpu, pipelines, tuning, file: None })
+    }
+
+    /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
+    ///
+    /// # Errors
+    /// As [`Device::open`]; never because of the file.
+    pub fn open_cached(id: &str, folder: &Path) -> Result<Device, Error> {
+        let gpu = Arc::new(Gpu::open(id)?);
+        let file = PipelineFile::open(folder, &gpu.candidate);
+        let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, file.bytes())?));
+        let tuning = Tuning::of(&gpu.traits);
+        Ok(Device { gpu, pipelines, tuning, file: Some(Arc::new(Mutex::new(file))) })
     }
 
     /// What the driver has compiled so far, for the next start.
@@ -78,6 +95,14 @@ impl Device {
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
+
+    /// Keeps what the driver has compiled. A cache that cannot be kept costs time at the next start and nothing else.
+    fn keep(&self, pipelines: &Pipelines) {
+        let Some(file) = &self.file else { return };
+        if let Ok(bytes) = pipelines.cache_bytes() {
+            let _ = file.lock().unwrap_or_else(PoisonError::into_inner).save(bytes);
+        }
+    }
 }
 
 /// A Vulkan device that runs graphs.
@@ -89,6 +114,9 @@ pub struct Vulkan {
     state: StateSizes,
     n_vocab: usize,
     is_profiling: bool,
+    /// Tokens of the largest step that memory is reckoned for before loading.
+    step_tokens: u32,
+    progress: Box<Progress>,
     commands: Commands,
     device: Device,
 }
@@ -109,22 +137,48 @@ impl Vulkan {
             state: StateSizes { n_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
             n_vocab: usize::MAX,
             is_profiling: false,
+            step_tokens: 0,
+            progress: Box::new(|_, _| ()),
             commands: Commands::new(&device.gpu)?,
             device: device.clone(),
         })
     }
 
-    fn device_error(&self, error: &Error) -> BackendError {
-        let remedy = match error {
-            Error::Call { result: vk::Result::ERROR_DEVICE_LOST, .. } => {
-                "; the driver gave the device up: see the kernel log"
-            }
-            Error::Call { result: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, .. } => {
-                "; use a smaller model, a shorter context, or another device"
-            }
-            _ => "",
-        };
+    /// The same backend, which makes sure before loading that plans for steps of up to so many tokens will fit too.
+    #[must_use]
+    pub fn with_step_tokens(mut self, step_tokens: u32) -> Vulkan {
+        self.step_tokens = step_tokens;
+        self
+    }
+
+    /// The same backend, which tells how many bytes of the weights have arrived, and of how many.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Box<Progress>) -> Vulkan {
+        self.progress = progress;
+        self
+    }
+
+    /// The device's memory as it is now.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.device.gpu.memory_now()
+    }
+
+    /// What loading takes: `graph` as the model declares it, with weights of these sizes in bytes.
+    #[must_use]
+    pub fn needs(&self, graph: &Graph, sizes: &[u64], state: StateSizes) -> Needs {
+        let most = self.device.gpu.traits.allocation_bytes_max;
+        Needs::new(&fuse(graph, FUSIONS), sizes, state, self.step_tokens, most)
+    }
+
+    fn device_error(&self, error: Error) -> BackendError {
+        let error = self.device.gpu.failed(error);
+        let remedy = error.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         BackendError::Device { device: self.info.id.clone(), message: format!("{error}{remedy}") }
+    }
+
+    fn check_alive(&self) -> Result<(), BackendError> {
+        self.device.gpu.check_alive().map_err(|e| self.device_error(e))
     }
 
     fn plan(&self, plan: PlanId) -> Result<&Recording, BackendError> {
@@ -157,8 +211,14 @@ impl Vulkan {
         self.plans.clear();
         self.resources.clear();
         self.weights = Weights::default();
-        self.weights = Weights::load(&self.device.gpu, &mut self.commands, graph, weights)?;
-        self.resources = Resource::make_all(&self.device.gpu, graph, state)?;
+        let sizes: Vec<u64> = weights.iter().map(|w| w.bytes.len() as u64).collect();
+        let gpu = &self.device.gpu;
+        gpu.check_room(&self.needs(graph, &sizes, state).parts())?;
+        // Before the weights, so that a full device shows before they move.
+        let resources = Resource::make_all(gpu, graph, state)?;
+        let weights = Weights::load(gpu, &mut self.commands, graph, weights, &mut self.progress)?;
+        gpu.check_kept()?;
+        (self.resources, self.weights) = (resources, weights);
         self.state = state;
         self.n_vocab = n_vocab(graph);
         Ok(())
@@ -218,12 +278,22 @@ impl Backend for Vulkan {
     }
 
     fn load(&mut self, graph: &Graph, weights: Vec<WeightData>, state: StateSizes) -> Result<(), BackendError> {
+        self.check_alive()?;
         self.check_weights(graph, &weights)?;
-        self.load_checked(graph, &weights, state).map_err(|e| self.device_error(&e))
+        self.load_checked(graph, &weights, state).map_err(|e| self.device_error(e))
     }
 
     fn compile(&mut self, graph: &Graph, options: &PlanOptions) -> Result<PlanId, BackendError> {
+        self.check_alive()?;
         graph.validate()?;
+        let weights = ("weight", graph.weights.len(), self.weights.placed.len());
+        let resources = ("resource", graph.resources.len(), self.resources.len());
+        // A graph that was not loaded, or whose loading failed.
+        for (what, index, count) in [weights, resources] {
+            if index != count {
+                return Err(BackendError::NoSuch { what, index, count });
+            }
+        }
         let tuning = &self.device.tuning;
         let is_few = tuning.matvec_norm && options.bucket.tokens <= tuning.gemm_above;
         let more = if is_few { FUSIONS_FEW } else { FUSIONS_MANY };
@@ -240,14 +310,18 @@ impl Backend for Vulkan {
             tuning: &self.device.tuning,
             is_profiled: self.is_profiling,
         };
-        let recording = Recording::new(parts, fused, options).map_err(|e| self.device_error(&e))?;
+        let n_made = parts.pipelines.n_made();
+        let recording = Recording::new(parts, fused, options).map_err(|e| self.device_error(e))?;
+        if pipelines.n_made() > n_made {
+            self.device.keep(pipelines);
+        }
         self.plans.push(recording);
         Ok(PlanId(u32::try_from(self.plans.len() - 1).expect("plans are few")))
     }
 
     fn write(&mut self, plan: PlanId, value: ValueId, data: &[f32]) -> Result<(), BackendError> {
         let offset = self.plan(plan)?.place_of_input(value, data.len())?;
-        self.write_values(plan, offset, data).map_err(|e| self.device_error(&e))
+        self.write_values(plan, offset, data).map_err(|e| self.device_error(e))
     }
 
     fn submit(&mut self, plan: PlanId, batch: &Batch) -> Result<Ticket, BackendError> {
@@ -262,20 +336,22 @@ impl Backend for Vulkan {
         let recording = &mut self.plans[plan.0 as usize];
         recording.write_batch(batch, self.state.n_pages)?;
         let commands = recording.commands;
-        self.commands.submit(commands).map(Ticket).map_err(|e| self.device_error(&e))
+        let work = Work::Step { plan: plan.0, tokens: bucket.tokens, outputs: bucket.outputs };
+        self.commands.submit_parts(&[commands], work).map(Ticket).map_err(|e| self.device_error(e))
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError> {
-        self.commands.wait(ticket.0).map_err(|e| self.device_error(&e))
+        self.commands.wait(ticket.0).map_err(|e| self.device_error(e))
     }
 
     fn read(&mut self, plan: PlanId, value: ValueId, row: usize, dst: &mut [f32]) -> Result<(), BackendError> {
+        self.check_alive()?;
         let recording = self.plan(plan)?;
         let offset = recording.place_of_output(value, row, dst.len())?;
         if dst.is_empty() || recording.read_integers(value, row, dst) {
             return Ok(());
         }
-        self.read_values(plan, offset, dst).map_err(|e| self.device_error(&e))
+        self.read_values(plan, offset, dst).map_err(|e| self.device_error(e))
     }
 
     fn set_profiling(&mut self, is_on: bool) {
@@ -283,7 +359,7 @@ impl Backend for Vulkan {
     }
 
     fn phase_times(&mut self, plan: PlanId) -> Result<Vec<PhaseTime>, BackendError> {
-        self.plan(plan)?.phase_times().map_err(|e| self.device_error(&e))
+        self.plan(plan)?.phase_times().map_err(|e| self.device_error(e))
     }
 
     fn product_tolerance(&self) -> f32 {
@@ -296,7 +372,7 @@ impl Backend for Vulkan {
     }
 
     fn copy_bandwidth(&mut self) -> Result<Option<f64>, BackendError> {
-        measure::copy_bandwidth(&self.device.gpu, &mut self.commands).map(Some).map_err(|e| self.device_error(&e))
+        measure::copy_bandwidth(&self.device.gpu, &mut self.commands).map(Some).map_err(|e| self.device_error(e))
     }
 
     fn copy_state(&mut self, from: u32, to: u32) -> Result<(), BackendError> {
@@ -309,7 +385,7 @@ impl Backend for Vulkan {
         if from == to {
             return Ok(());
         }
-        self.copy_slots(from, to).map_err(|e| self.device_error(&e))
+        self.copy_slots(from, to).map_err(|e| self.device_error(e))
     }
 }
 

@@ -1,11 +1,24 @@
 //! Command buffers: recorded once, submitted each step, ordered by one timeline semaphore.
+//!
+//! Each submission notes what it does, so that a device that stops can say what was in flight.
+//! Waits are cut into slices: work that another thread sees fail ends every wait on that device.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 
 use crate::device::Gpu;
 use crate::error::{Error, call};
+use crate::lost::{Cause, Work};
+
+/// Longest wait for work that was submitted. A CPU driver may take minutes for a long prompt.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// Longest wait in one call of the driver.
+const WAIT_SLICE: Duration = Duration::from_millis(500);
+/// Submissions whose purpose is remembered; older ones have ended long since.
+const IN_FLIGHT_MAX: usize = 64;
 
 /// One kernel launch, ready to be recorded.
 #[derive(Clone, Debug)]
@@ -18,12 +31,22 @@ pub struct Dispatch {
     pub groups: [u32; 3],
 }
 
+/// Work that was submitted: its parts reach the values from `first` to `last` of the timeline.
+#[derive(Clone, Copy, Debug)]
+struct Submission {
+    first: u64,
+    last: u64,
+    work: Work,
+}
+
 /// The pool and the timeline.
 pub struct Commands {
     gpu: Arc<Gpu>,
     pool: vk::CommandPool,
     timeline: vk::Semaphore,
     submitted: u64,
+    /// The newest submissions, oldest first.
+    in_flight: VecDeque<Submission>,
 }
 
 impl Commands {
@@ -40,8 +63,12 @@ impl Commands {
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let create = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the structures live through the call.
-        let timeline = unsafe { gpu.device.create_semaphore(&create, None) }.map_err(call("vkCreateSemaphore"))?;
-        Ok(Commands { gpu: gpu.clone(), pool, timeline, submitted: 0 })
+        let timeline = unsafe { gpu.device.create_semaphore(&create, None) }.map_err(|result| {
+            // SAFETY: nothing was allocated from the pool.
+            unsafe { gpu.device.destroy_command_pool(pool, None) };
+            call("vkCreateSemaphore")(result)
+        })?;
+        Ok(Commands { gpu: gpu.clone(), pool, timeline, submitted: 0, in_flight: VecDeque::new() })
     }
 
     /// Records a command buffer with `record`.
@@ -65,6 +92,12 @@ impl Commands {
         Ok(buffer)
     }
 
+    /// Frees a recorded buffer whose submissions have ended.
+    pub(crate) fn free(&self, buffer: vk::CommandBuffer) {
+        // SAFETY: callers waited for its end.
+        unsafe { self.gpu.device.free_command_buffers(self.pool, &[buffer]) };
+    }
+
     /// Records commands, submits them, waits for their end and frees them: for what happens outside of steps.
     ///
     /// # Errors
@@ -73,8 +106,7 @@ impl Commands {
         let buffer = self.record(record)?;
         let ticket = self.submit(buffer)?;
         self.wait(ticket)?;
-        // SAFETY: the submission has ended.
-        unsafe { self.gpu.device.free_command_buffers(self.pool, &[buffer]) };
+        self.free(buffer);
         Ok(())
     }
 
@@ -83,19 +115,53 @@ impl Commands {
     /// # Errors
     /// A lost device.
     pub fn submit(&mut self, buffer: vk::CommandBuffer) -> Result<u64, Error> {
-        let value = self.submitted + 1;
-        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(buffer)];
-        let signals = [vk::SemaphoreSubmitInfo::default()
+        self.submit_parts(&[buffer], Work::Other("a copy"))
+    }
+
+    /// Submits recorded buffers in order, with no wait between; returns the timeline's value at the end of the last.
+    ///
+    /// Each is a batch of its own with a value of its own on the timeline: drivers then hand each to the kernel as one
+    /// job, and a watchdog's limit holds for one part, not for their sum. Barriers recorded at the end of a part hold
+    /// for the parts after it.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn submit_parts(&mut self, buffers: &[vk::CommandBuffer], work: Work) -> Result<u64, Error> {
+        self.gpu.check_alive()?;
+        let first = self.submitted + 1;
+        let infos: Vec<[vk::CommandBufferSubmitInfo<'_>; 1]> =
+            buffers.iter().map(|&buffer| [vk::CommandBufferSubmitInfo::default().command_buffer(buffer)]).collect();
+        let signals: Vec<[vk::SemaphoreSubmitInfo<'_>; 1]> =
+            (first..).take(buffers.len()).map(|value| [self.signal(value)]).collect();
+        let submits: Vec<vk::SubmitInfo2<'_>> = infos
+            .iter()
+            .zip(&signals)
+            .map(|(info, signal)| vk::SubmitInfo2::default().command_buffer_infos(info).signal_semaphore_infos(signal))
+            .collect();
+        let submitted = {
+            let queue = self.gpu.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: buffers, semaphore and queue are alive; the lock makes this the queue's only user.
+            unsafe { self.gpu.device.queue_submit2(*queue, &submits, vk::Fence::null()) }
+        };
+        let last = self.submitted + buffers.len() as u64;
+        self.note(Submission { first, last, work });
+        submitted.map_err(|result| self.failed("vkQueueSubmit2", result))?;
+        self.submitted = last;
+        Ok(last)
+    }
+
+    fn signal(&self, value: u64) -> vk::SemaphoreSubmitInfo<'static> {
+        vk::SemaphoreSubmitInfo::default()
             .semaphore(self.timeline)
             .value(value)
-            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
-        let submits = [vk::SubmitInfo2::default().command_buffer_infos(&buffers).signal_semaphore_infos(&signals)];
-        let queue = self.gpu.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: buffer, semaphore and queue are alive; the lock makes this the queue's only user.
-        unsafe { self.gpu.device.queue_submit2(*queue, &submits, vk::Fence::null()) }
-            .map_err(call("vkQueueSubmit2"))?;
-        self.submitted = value;
-        Ok(value)
+            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
+    }
+
+    fn note(&mut self, submission: Submission) {
+        if self.in_flight.len() == IN_FLIGHT_MAX {
+            self.in_flight.pop_front();
+        }
+        self.in_flight.push_back(submission);
     }
 
     /// Waits until the timeline reaches `value`.
@@ -103,10 +169,31 @@ impl Commands {
     /// # Errors
     /// A lost device, or ten minutes without an end.
     pub fn wait(&self, value: u64) -> Result<(), Error> {
+        self.wait_at_most(value, WAIT_MAX)
+    }
+
+    /// Waits until the timeline reaches `value`. Work that takes longer than `most` makes the device count as lost.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn wait_at_most(&self, value: u64, most: Duration) -> Result<(), Error> {
         let (semaphores, values) = ([self.timeline], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphore is alive.
-        unsafe { self.gpu.device.wait_semaphores(&info, 600_000_000_000) }.map_err(call("vkWaitSemaphores"))
+        let started = Instant::now();
+        loop {
+            self.gpu.check_alive()?;
+            let left = most.saturating_sub(started.elapsed());
+            let slice = u64::try_from(left.min(WAIT_SLICE).as_nanos()).unwrap_or(u64::MAX);
+            // SAFETY: the semaphore is alive.
+            match unsafe { self.gpu.device.wait_semaphores(&info, slice) } {
+                Ok(()) => return Ok(()),
+                Err(vk::Result::TIMEOUT) if left.is_zero() => {
+                    return Err(self.gpu.lose(Cause::Timeout(most.as_secs()), self.unfinished()));
+                }
+                Err(vk::Result::TIMEOUT) => {}
+                Err(result) => return Err(self.failed("vkWaitSemaphores", result)),
+            }
+        }
     }
 
     /// Waits for everything that was submitted.
@@ -115,6 +202,42 @@ impl Commands {
     /// As [`Commands::wait`].
     pub fn wait_for_all(&self) -> Result<(), Error> {
         self.wait(self.submitted)
+    }
+
+    /// Whether the timeline has reached `value`. A wait of no time, because the counter itself is not to be relied on
+    /// with every driver that validation runs on.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn has_reached(&self, value: u64) -> Result<bool, Error> {
+        match self.poll(value) {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(result) => Err(self.failed("vkWaitSemaphores", result)),
+        }
+    }
+
+    fn poll(&self, value: u64) -> Result<(), vk::Result> {
+        let (semaphores, values) = ([self.timeline], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore is alive.
+        unsafe { self.gpu.device.wait_semaphores(&info, 0) }
+    }
+
+    /// A failed call's error; a lost device is noted with what was in flight.
+    fn failed(&self, name: &'static str, result: vk::Result) -> Error {
+        match result {
+            vk::Result::ERROR_DEVICE_LOST => self.gpu.lose(Cause::Lost, self.unfinished()),
+            result => call(name)(result),
+        }
+    }
+
+    /// The oldest work that has not ended, how many of its parts have, and how many it has.
+    fn unfinished(&self) -> Option<(Work, u32, u32)> {
+        let parts = self.in_flight.iter().flat_map(|submission| submission.first..=submission.last);
+        // What a lost device refuses to tell has not ended.
+        let reached = parts.take_while(|&value| self.poll(value).is_ok()).last().unwrap_or(0);
+        unfinished(&self.in_flight, reached)
     }
 
     /// Records one dispatch.
@@ -180,6 +303,32 @@ impl Drop for Commands {
         unsafe {
             self.gpu.device.destroy_semaphore(self.timeline, None);
             self.gpu.device.destroy_command_pool(self.pool, None);
+        }
+    }
+}
+
+fn unfinished(in_flight: &VecDeque<Submission>, reached: u64) -> Option<(Work, u32, u32)> {
+    let oldest = in_flight.iter().find(|submission| submission.last > reached)?;
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let ended = (reached + 1).saturating_sub(oldest.first);
+    Some((oldest.work, count(ended), count(oldest.last + 1 - oldest.first)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_work_that_has_not_ended_is_known_with_its_part() {
+        let step = Work::Step { plan: 1, tokens: 512, outputs: 1 };
+        let upload = Work::Other("the upload of weights");
+        let in_flight = VecDeque::from([
+            Submission { first: 3, last: 3, work: upload },
+            Submission { first: 4, last: 7, work: step },
+        ]);
+        let cases = [(2, Some((upload, 0, 1))), (3, Some((step, 0, 4))), (5, Some((step, 2, 4))), (7, None)];
+        for (reached, expected) in cases {
+            assert_eq!(unfinished(&in_flight, reached), expected, "{reached}");
         }
     }
 }

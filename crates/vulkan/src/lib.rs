@@ -1,15 +1,21 @@
 //! The Vulkan backend: ops as compute kernels written by hand in GLSL.
 //!
-//! Reads like its sibling `metal`: `device`, `memory`, `pipeline`, `commands` wrap the API;
-//! `kernels` turns ops into launches; `backend` records them. It knows ops, never models or
-//! sequences. Kernels lie in `shaders/`, compiled code in `spv/`.
+//! Reads like its sibling `metal`: `device`, `memory`, `pipeline`, `commands` wrap the API (`candidate`
+//! and `features` choose a device, `arena` and `upload` bring weights there, `cache` keeps compiled
+//! pipelines, `lost` says how a device stopped); `kernels` turns ops into launches; `backend` records
+//! them. It knows ops, never models or sequences. Kernels lie in `shaders/`, compiled code in `spv/`.
 
+pub mod arena;
 pub mod backend;
+pub mod cache;
+pub mod candidate;
 pub mod commands;
 pub mod device;
 pub mod error;
+mod features;
 pub mod kernels;
 pub mod measure;
+pub mod lost;
 pub mod memory;
 pub mod params;
 pub mod pipeline;
@@ -19,6 +25,7 @@ pub mod scratch;
 pub mod spv;
 pub mod step;
 pub mod tuning;
+pub mod upload;
 pub mod weights;
 
 pub use backend::{Device, Vulkan};

@@ -47,9 +47,12 @@ impl Pipelines {
         let layout =
             unsafe { gpu.device.create_pipeline_layout(&layout, None) }.map_err(call("vkCreatePipelineLayout"))?;
         let create = vk::PipelineCacheCreateInfo::default().initial_data(cached);
-        // SAFETY: the driver checks the header of the data and ignores what is not its own.
-        let cache =
-            unsafe { gpu.device.create_pipeline_cache(&create, None) }.map_err(call("vkCreatePipelineCache"))?;
+        let made = [create, vk::PipelineCacheCreateInfo::default()].iter().find_map(|create| {
+            // SAFETY: the driver checks the header of the data and ignores what is not its own.
+            unsafe { gpu.device.create_pipeline_cache(create, None) }.ok()
+        });
+        // Without a cache pipelines take longer to make, that is all.
+        let cache = made.unwrap_or_default();
         Ok(Pipelines { gpu: gpu.clone(), layout, cache, modules: HashMap::new(), made: HashMap::new() })
     }
 
@@ -88,11 +91,19 @@ impl Pipelines {
         Ok(pipeline)
     }
 
+    /// How many there are.
+    pub(crate) fn n_made(&self) -> usize {
+        self.made.len()
+    }
+
     /// The driver's cache, for the next start.
     ///
     /// # Errors
     /// The driver refuses.
     pub fn cache_bytes(&self) -> Result<Vec<u8>, Error> {
+        if self.cache == vk::PipelineCache::null() {
+            return Ok(Vec::new());
+        }
         // SAFETY: the cache is alive.
         unsafe { self.gpu.device.get_pipeline_cache_data(self.cache) }.map_err(call("vkGetPipelineCacheData"))
     }

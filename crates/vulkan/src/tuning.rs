@@ -1,5 +1,7 @@
 //! Choices per GPU family, in one place, each with the reason or the measurement behind it.
 
+use crate::device::Traits;
+
 /// PCI vendor ids.
 pub const AMD: u32 = 0x1002;
 /// NVIDIA.
@@ -52,11 +54,11 @@ pub struct Tuning {
 impl Tuning {
     /// The table.
     #[must_use]
-    pub fn of(vendor_id: u32) -> Tuning {
+    pub fn of(traits: &Traits) -> Tuning {
         let base = Tuning {
             matvec_rows: 2,
             matvec_rows_gated: 2,
-            integer_dot: true,
+            integer_dot: traits.has_integer_dot,
             matvec_norm: true,
             matvec_threads: 256,
             matvec_tokens: 8,
@@ -70,7 +72,7 @@ impl Tuning {
             attention_few: 8,
             attention_keys: 64,
         };
-        match vendor_id {
+        match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M. Prompt: 8,913 tok/s with this tile, 7,143 with 128x64x32 and 32x32. One token: 311 tok/s with
             // these rows and threads, 271 with 256 threads, 294 with two rows and 256.
             NVIDIA => Tuning {

@@ -1,18 +1,72 @@
-//! A model's weights and persistent state on the device.
+//! A model's weights and persistent state on the device, and how much memory all of it needs.
 
 use std::sync::Arc;
 
 use zinc_gguf::DType;
-use zinc_graph::Graph;
-use zinc_graph::backend::{StateSizes, WeightData};
+use zinc_graph::backend::{Bucket, PlanOptions, StateSizes, WeightData};
 use zinc_graph::batch::PAGE_TOKENS;
 use zinc_graph::ops::{Op, RopeKvWrite};
 use zinc_graph::section::{Node, ResourceKind};
+use zinc_graph::{Graph, Plan};
 
+use crate::arena::{Arena, Layout};
 use crate::commands::Commands;
 use crate::device::Gpu;
 use crate::error::Error;
-use crate::memory::{Arena, Buffer, Place, STAGING_BYTES, TENSOR_ALIGN, Tensor};
+use crate::memory::{Buffer, Place};
+use crate::upload::{Progress, upload};
+
+/// Device memory that a model needs, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The weights.
+    pub weights_bytes: u64,
+    /// Keys and values.
+    pub kv_bytes: u64,
+    /// Recurrent state.
+    pub recurrent_bytes: u64,
+    /// The values of steps: of one plan for each size of step.
+    pub steps_bytes: u64,
+}
+
+impl Needs {
+    /// What a graph needs: the weights of these sizes, the state, and plans for steps of up to `step_tokens` (0: none
+    /// are counted). `graph` is the one that plans are made of, fused; `allocation_bytes_max` is the device's.
+    #[must_use]
+    pub fn new(graph: &Graph, sizes: &[u64], state: StateSizes, step_tokens: u32, allocation_bytes_max: u64) -> Needs {
+        let mut needs = Needs {
+            weights_bytes: Layout::new(sizes, allocation_bytes_max).bytes(),
+            kv_bytes: 0,
+            recurrent_bytes: 0,
+            steps_bytes: 0,
+        };
+        for resource in &graph.resources {
+            let bytes = Resource::bytes(resource.kind, state);
+            match resource.kind {
+                ResourceKind::Kv { .. } => needs.kv_bytes = needs.kv_bytes.saturating_add(bytes.saturating_mul(2)),
+                ResourceKind::State { .. } => needs.recurrent_bytes = needs.recurrent_bytes.saturating_add(bytes),
+            }
+        }
+        let sizes = (0..u32::BITS).map(|bit| 1u32 << bit).take_while(|&tokens| tokens < step_tokens);
+        for tokens in sizes.chain((step_tokens > 0).then_some(step_tokens)) {
+            let bucket = Bucket { tokens, outputs: tokens.min(state.n_slots.max(1)) };
+            let plan = Plan::new(graph, &PlanOptions { bucket, keep_values: false });
+            needs.steps_bytes = needs.steps_bytes.saturating_add(plan.arena_bytes as u64);
+        }
+        needs
+    }
+
+    /// Each part with its name.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, u64); 4] {
+        [
+            ("weights", self.weights_bytes),
+            ("keys and values", self.kv_bytes),
+            ("recurrent state", self.recurrent_bytes),
+            ("values of steps", self.steps_bytes),
+        ]
+    }
+}
 
 /// The weights of a graph, in its order.
 #[derive(Default)]
@@ -35,17 +89,13 @@ impl Weights {
         commands: &mut Commands,
         graph: &Graph,
         weights: &[WeightData],
+        progress: &mut Progress,
     ) -> Result<Weights, Error> {
-        let size = |w: &WeightData| (w.bytes.len() as u64).next_multiple_of(TENSOR_ALIGN);
-        let mut left: u64 = weights.iter().map(size).sum();
-        let mut uploader = Uploader { gpu, commands, arena: Arena::default(), staging: None };
-        let mut placed = Vec::with_capacity(weights.len());
-        for data in weights {
-            let tensor = uploader.arena.reserve(gpu, data.bytes.len() as u64, left)?;
-            left -= size(data);
-            uploader.upload(tensor, &data.bytes)?;
-            placed.push((data.dtype, tensor.address));
-        }
+        let sizes: Vec<u64> = weights.iter().map(|w| w.bytes.len() as u64).collect();
+        let layout = Layout::new(&sizes, gpu.traits.allocation_bytes_max);
+        let mut arena = Arena::new(gpu, &layout)?;
+        upload(gpu, commands, (&mut arena, &layout), weights, progress)?;
+        let placed = weights.iter().zip(&layout.spots).map(|(w, &spot)| (w.dtype, arena.address(spot))).collect();
         let mut rope_factors = vec![None; weights.len()];
         for node in graph.nodes.iter().filter(|node| matches!(node.op, Op::Rope(_))) {
             for weight in node.weights.as_slice() {
@@ -54,7 +104,7 @@ impl Weights {
                 rope_factors[usize::from(weight.0)] = Some(floats.collect());
             }
         }
-        Ok(Weights { placed, rope_factors, _arena: uploader.arena })
+        Ok(Weights { placed, rope_factors, _arena: arena })
     }
 
     /// The divisors of a rotary node's frequencies, if it has any; they come after the weight of its norm.
@@ -63,41 +113,6 @@ impl Weights {
         let is_normed = matches!(node.op, Op::NormRope(_) | Op::RopeKvWrite(RopeKvWrite { norm: Some(_), .. }));
         let weight = node.weights.as_slice().get(usize::from(is_normed))?;
         self.rope_factors[usize::from(weight.0)].as_deref()
-    }
-}
-
-struct Uploader<'a> {
-    gpu: &'a Arc<Gpu>,
-    commands: &'a mut Commands,
-    arena: Arena,
-    staging: Option<Buffer>,
-}
-
-impl Uploader<'_> {
-    /// Copies bytes to a place in the arena, through staging where the host cannot write there.
-    fn upload(&mut self, tensor: Tensor, bytes: &[u8]) -> Result<(), Error> {
-        let target = self.arena.buffer_mut(tensor);
-        if let Some(mapped) = target.bytes_mut() {
-            let from = usize::try_from(tensor.offset).expect("mapped memory has addresses");
-            mapped[from..from + bytes.len()].copy_from_slice(bytes);
-            return Ok(());
-        }
-        let staging = match &mut self.staging {
-            Some(staging) => staging,
-            None => self.staging.insert(Buffer::new(self.gpu, STAGING_BYTES as u64, Place::Upload)?),
-        };
-        let mut at = tensor.offset;
-        for chunk in bytes.chunks(STAGING_BYTES) {
-            staging.fill(chunk)?;
-            let size = chunk.len() as u64;
-            let (from, to) = ((staging.handle, 0), (target.handle, at));
-            self.commands.run(|commands, b| {
-                commands.copy(b, from, to, size);
-                commands.barrier(b);
-            })?;
-            at += size;
-        }
-        Ok(())
     }
 }
 
@@ -119,18 +134,29 @@ impl Resource {
     /// Out of device memory.
     pub fn make_all(gpu: &Arc<Gpu>, graph: &Graph, state: StateSizes) -> Result<Vec<Resource>, Error> {
         let make = |kind: ResourceKind| {
-            let (bytes, is_pair) = match kind {
-                ResourceKind::Kv { n_kv_heads, head_dim } => {
-                    let width = u64::from(n_kv_heads) * u64::from(head_dim);
-                    (state.kv_format.bytes(u64::from(state.n_pages) * u64::from(PAGE_TOKENS) * width), true)
-                }
-                ResourceKind::State { len } => (4 * u64::from(len) * u64::from(state.n_slots), false),
-            };
+            let bytes = Self::bytes(kind, state);
+            if bytes > gpu.traits.allocation_bytes_max {
+                return Err(gpu.too_large("the state of one layer", bytes));
+            }
             let first = Buffer::new(gpu, bytes, Place::Device)?;
+            let is_pair = matches!(kind, ResourceKind::Kv { .. });
             let second = if is_pair { Some(Buffer::new(gpu, bytes, Place::Device)?) } else { None };
             Ok(Resource { kind, first, second })
         };
         graph.resources.iter().map(|resource| make(resource.kind)).collect()
+    }
+
+    /// Bytes of one buffer: the keys, the values, or the state.
+    fn bytes(kind: ResourceKind, state: StateSizes) -> u64 {
+        match kind {
+            ResourceKind::Kv { n_kv_heads, head_dim } => {
+                let width = u64::from(n_kv_heads) * u64::from(head_dim);
+                let n = (u64::from(state.n_pages) * u64::from(PAGE_TOKENS)).saturating_mul(width);
+                // Sixteen bytes an element is more than any format has.
+                if n > u64::MAX / 16 { u64::MAX } else { state.kv_format.bytes(n) }
+            }
+            ResourceKind::State { len } => 4 * u64::from(len) * u64::from(state.n_slots),
+        }
     }
 
     /// Device addresses of both parts, 0 for one that is not there.

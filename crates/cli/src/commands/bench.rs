@@ -12,11 +12,11 @@ use std::time::Instant;
 use zinc_engine::Engine;
 
 use crate::args::BenchArgs;
+use crate::device::Device;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
 use crate::session::{ModelFile, engine_error, loaded};
-use crate::device;
 use measure::{Rates, decode, prefill, weight_bytes};
 use table::{Figure, Head, What};
 
@@ -33,8 +33,9 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let longest = args.pp.max(args.tg.saturating_add(2)).saturating_add(depth).saturating_add(2);
     device.context = Some(device.context.unwrap_or(0).max(longest));
     let sequences = args.batch.iter().copied().max().unwrap_or(1);
-    let backend = device::open_tuned(&device, &args.tuning)?;
-    let mut engine = file.engine_on(backend, &device, sequences)?;
+    let mut opened = Device::open(&device)?;
+    opened.tune(&args.tuning)?;
+    let mut engine = file.engine_on(&opened, &device, sequences)?;
     note(&dim(&loaded(&file.path, &engine, started), stderr_colours()));
     let bandwidth = engine.copy_bandwidth().map_err(engine_error)?;
     let weights = weight_bytes(&file, &engine)?;
