@@ -11,21 +11,27 @@ mod kernels;
 mod run;
 mod test;
 mod vocab;
+mod vulkan;
 
 const USAGE: &str = "\
 cargo xtask <command>
 
-  test     fetch the test models, then run every check: format, lints, tidy, unit and model tests
+  test     fetch the test models, then run every check: format, lints, tidy, unit and model tests, then `vulkan`
+           (--no-vulkan leaves that part out)
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
+  vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,
+           rdna and smoke, all by default; --bless writes crates/vulkan/baselines/rdna.txt anew
   tidy     only check the rules of the tree (sizes, imports, names, links)
 ";
 
 fn main() -> ExitCode {
     let root = repository_root();
-    let command = std::env::args().nth(1);
+    let mut words = std::env::args().skip(1);
+    let (command, rest) = (words.next(), words.collect::<Vec<String>>());
     let result = match command.as_deref() {
-        Some("test") => test::all(&root),
+        Some("test") => test::all(&root, &rest),
+        Some("vulkan") => vulkan::Request::parse(&rest).and_then(|request| vulkan::run(&root, &request)),
         Some("fetch") => fetch::all(&root),
         Some("kernels") => kernels::build(&root),
         Some("tidy") => xtask::tidy::report(&root),

@@ -1,6 +1,14 @@
 //! Runs a program and turns a failure into a message that names it.
 
+use std::path::Path;
 use std::process::Command;
+
+/// `cargo` itself, in the root of the repository.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root);
+    cargo
+}
 
 /// Runs `command` with its output shown.
 pub(crate) fn shown(command: &mut Command) -> Result<(), String> {

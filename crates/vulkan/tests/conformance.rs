@@ -1,10 +1,16 @@
 //! Every op, every case, on the first Vulkan device against the scalar reference.
 //!
-//! `ZINC_CASE=rope/` runs only the cases whose name contains that; `ZINC_TUNING=matrix_cores=0,gemm_above=4` changes
-//! entries of the tuning table.
+//! `ZINC_CASE=rope/` runs only the cases whose name contains that. `ZINC_PART=1/2` runs the first half of the ops and
+//! `ZINC_PART=2/2` the rest: a driver that compiles slowly is tested by two processes side by side, and the cases of
+//! one op share pipelines. The time of each op is printed.
+//! `ZINC_TUNING=matrix_cores=0,gemm_above=4` changes entries of the tuning table.
 
-use zinc_graph::Backend;
-use zinc_graph::conformance::run_all;
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Instant;
+
+use zinc_graph::conformance::Case;
+use zinc_graph::ops;
 use zinc_vulkan::{Device, Vulkan, device};
 
 #[test]
@@ -21,11 +27,68 @@ fn every_case_holds() {
     let width = device.gpu().traits.subgroup_size;
     eprintln!("{} ({}), subgroups of {width}", candidate.name, candidate.driver);
     let filter = std::env::var("ZINC_CASE").unwrap_or_default();
-    let (ran, failures) = run_all(&mut || Box::new(Vulkan::new(&device).unwrap()) as Box<dyn Backend>, &filter);
-    for failure in &failures {
-        eprintln!("{failure}");
+    let cases = ops::cases();
+    let (part, n_parts) = part(&std::env::var("ZINC_PART").unwrap_or("1/1".to_owned()));
+    let mut failures = Vec::new();
+    let mut ran = 0;
+    for (op, cases) in &parts(&cases, n_parts)[part - 1] {
+        let start = Instant::now();
+        let mut n = 0;
+        for case in cases.iter().filter(|case| case.name.contains(&filter)) {
+            n += 1;
+            if let Err(failure) = case.run(&mut Vulkan::new(&device).unwrap()) {
+                eprintln!("{failure}");
+                failures.push(failure);
+            }
+        }
+        if n > 0 {
+            eprintln!("{op}: {n} cases in {:.1} s", start.elapsed().as_secs_f32());
+        }
+        ran += n;
     }
     assert!(failures.is_empty(), "{} of {ran} cases failed", failures.len());
     assert!(ran > 0, "no case is named like `{filter}`");
-    eprintln!("{ran} cases");
+    eprintln!("{ran} of {} cases", cases.len());
+}
+
+/// `2/3` as numbers.
+fn part(text: &str) -> (usize, usize) {
+    let parsed = text.split_once('/').map(|(part, of)| (part.parse().unwrap(), of.parse().unwrap()));
+    let (part, of) = parsed.unwrap_or_else(|| panic!("ZINC_PART is `{text}`; it must be like 1/2"));
+    assert!(0 < part && part <= of, "ZINC_PART is `{text}`");
+    (part, of)
+}
+
+/// The cases by op, dealt out to `n` parts: the op with the most cases first, each to the part that has the fewest so
+/// far.
+fn parts(cases: &[Case], n: usize) -> Vec<Vec<(&str, Vec<&Case>)>> {
+    let mut by_op: Vec<(&str, Vec<&Case>)> = Vec::new();
+    for case in cases {
+        let op = case.name.split('/').next().unwrap_or(&case.name);
+        match by_op.iter_mut().find(|(known, _)| *known == op) {
+            Some((_, of_op)) => of_op.push(case),
+            None => by_op.push((op, vec![case])),
+        }
+    }
+    by_op.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    let mut parts = vec![Vec::new(); n];
+    for op in by_op {
+        let n_cases = |part: &Vec<(&str, Vec<&Case>)>| part.iter().map(|(_, cases)| cases.len()).sum::<usize>();
+        parts.iter_mut().min_by_key(|part| n_cases(part)).unwrap().push(op);
+    }
+    parts
+}
+
+#[test]
+fn parts_hold_every_case_once() {
+    let cases = ops::cases();
+    for n in [1, 2, 3, 40] {
+        let parts = parts(&cases, n);
+        let mut names: Vec<&str> =
+            parts.iter().flatten().flat_map(|(_, cases)| cases).map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        let mut expected: Vec<&str> = cases.iter().map(|c| c.name.as_str()).collect();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
 }

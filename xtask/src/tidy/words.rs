@@ -12,7 +12,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         if EMPTY_NAMES.contains(&file) {
             violations.push(format!("{}: name the file for what it holds", source.path));
         }
-        let tool = source.path.starts_with("xtask/") || source.path.starts_with("fuzz/");
+        let tool = ["xtask/", "fuzz/", "tools/"].iter().any(|folder| source.path.starts_with(folder));
         let test =
             source.path.contains("/tests/") || source.path.contains("/examples/") || source.path.ends_with("build.rs");
         for (number, line) in source.text.lines().enumerate() {
