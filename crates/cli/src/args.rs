@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::size;
+
 /// Run language models from GGUF files on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "zinc", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -100,11 +102,23 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Tokens of context: prompt and answer together (default: 4096, or less if the model has less).
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, visible_alias = "ctx", value_name = "N")]
     pub(crate) context: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_name = "TYPE", default_value = "f16")]
     pub(crate) kv_type: KvType,
+    /// Memory for the key/value cache, as in 2GiB (default: a whole context for each sequence, as far as 2 GiB go).
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) kv_memory: Option<u64>,
+    /// Memory for snapshots of recurrent state, for models that have it (default: 512MiB).
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) snapshot_memory: Option<u64>,
+    /// Answers that are generated at once (default: 1).
+    #[arg(long, value_name = "N")]
+    pub(crate) max_seqs: Option<u32>,
+    /// Requests that wait at most (default: 256).
+    #[arg(long, value_name = "N")]
+    pub(crate) queue: Option<u32>,
 }
 
 /// Format of the key/value cache.
@@ -176,6 +190,8 @@ pub(crate) struct GenerateArgs {
     /// Print one JSON object instead of streaming text.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
     /// Write the model's graph (nodes, shapes, bytes, FLOPs) as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) graph_report: Option<PathBuf>,
@@ -188,6 +204,21 @@ pub(crate) struct GenerateArgs {
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+}
+
+/// What the answer has to match.
+#[derive(Clone, Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct ConstraintArgs {
+    /// The answer is JSON that this schema describes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// The answer matches this regular expression.
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) regex: Option<String>,
+    /// The answer follows this grammar, in llguidance's variant of Lark.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grammar: Option<PathBuf>,
 }
 
 /// On or off.

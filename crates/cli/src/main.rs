@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod resolve;
 mod session;
+mod size;
 mod speak;
 
 use args::{Cli, Command};

@@ -88,7 +88,7 @@ fn each_mistake_has_its_sentence_and_its_exit_code() {
     let good = tiny("llama-a.F32.gguf").to_str().unwrap().to_owned();
     let long = "hello ".repeat(3000);
     let folder_path = folder.path().to_str().unwrap();
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 18] = [
         (&["-m", &at("none.gguf"), "--prompt", "x"], 3, "there is no file"),
         (&["-m", folder_path, "--prompt", "x"], 4, "is a folder"),
         (&["-m", &at("empty.gguf"), "--prompt", "x"], 4, "is empty"),
@@ -102,6 +102,10 @@ fn each_mistake_has_its_sentence_and_its_exit_code() {
         (&["-m", &good, "--prompt", "x", "--device", "metal"], 2, "no device `metal`"),
         (&["-m", &good, "--prompt", "x", "--temperature", "-1"], 2, "temperature"),
         (&["-m", &good, "--prompt", "x", "--logit-bias", "nonsense"], 2, "--logit-bias"),
+        (&["-m", &good, "--prompt", "x", "--kv-memory", "lots"], 2, "as in 512MiB"),
+        (&["-m", &good, "--prompt", "x", "--kv-memory", "100"], 2, "less than one page"),
+        (&["-m", &good, "--prompt", "x", "--max-seqs", "0"], 2, "sequences_max"),
+        (&["-m", &good, "--prompt", "x", "--regex", "("], 2, "the grammar cannot be used"),
         (&[], 2, "nothing to do"),
     ];
     for (args, code, sentence) in cases {
@@ -109,6 +113,21 @@ fn each_mistake_has_its_sentence_and_its_exit_code() {
         assert_eq!(got, code, "{args:?}: {stderr}");
         assert!(stderr.contains(sentence), "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn memory_is_printed_as_numbers_and_an_answer_can_be_held_to_a_pattern() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny("llama-a.F32.gguf");
+    let base = ["-m", model.to_str().unwrap(), "--prompt", "hello", "--regex", "[0-9]{4}x"];
+    let limits = ["--ctx", "128", "--max-seqs", "3", "--kv-memory", "300kB", "--queue", "7"];
+    let output = zinc(folder.path(), &[base.as_slice(), &limits].concat());
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    let answer = stdout.trim_end().as_bytes();
+    assert!(answer.len() == 5 && answer[..4].iter().all(u8::is_ascii_digit) && answer[4] == b'x', "{stdout}");
+    assert!(stderr.contains("context 128 tokens, 3 at once, KV cache "), "{stderr}");
+    assert!(stderr.contains("queue of 7"), "{stderr}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use zinc_graph::backend::PhaseTime;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRow {
     /// Tokens of the steps.
-    pub n_tokens: usize,
+    pub n_tokens: u32,
     /// The ops that ran side by side.
     pub label: String,
     /// How often.
@@ -21,11 +21,11 @@ pub struct ProfileRow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     rows: Vec<ProfileRow>,
-    n_steps: Vec<(usize, u64)>,
+    n_steps: Vec<(u32, u64)>,
 }
 
 impl Profile {
-    pub(crate) fn add(&mut self, n_tokens: usize, phases: &[PhaseTime]) {
+    pub(crate) fn add(&mut self, n_tokens: u32, phases: &[PhaseTime]) {
         match self.n_steps.iter_mut().find(|(n, _)| *n == n_tokens) {
             Some((_, steps)) => *steps += 1,
             None => self.n_steps.push((n_tokens, 1)),
@@ -48,13 +48,13 @@ impl Profile {
 
     /// Sizes of step that were seen, and how many steps there were of each.
     #[must_use]
-    pub fn steps(&self) -> &[(usize, u64)] {
+    pub fn steps(&self) -> &[(u32, u64)] {
         &self.n_steps
     }
 
     /// The rows of steps of `n_tokens` tokens, the longest first.
     #[must_use]
-    pub fn rows(&self, n_tokens: usize) -> Vec<&ProfileRow> {
+    pub fn rows(&self, n_tokens: u32) -> Vec<&ProfileRow> {
         let mut rows: Vec<&ProfileRow> = self.rows.iter().filter(|row| row.n_tokens == n_tokens).collect();
         rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         rows

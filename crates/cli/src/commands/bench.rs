@@ -10,6 +10,7 @@ mod table;
 use std::time::Instant;
 
 use zinc_engine::Engine;
+use zinc_engine::config::KvSize;
 
 use crate::args::BenchArgs;
 use crate::device::Device;
@@ -35,7 +36,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let sequences = args.batch.iter().copied().max().unwrap_or(1);
     let mut opened = Device::open(&device)?;
     opened.tune(&args.tuning)?;
-    let mut engine = file.engine_on(&opened, &device, sequences)?;
+    (device.max_seqs, device.queue) = (Some(sequences), Some(sequences));
+    let mut engine = file.engine_on(&opened, &device, Some(KvSize::Contexts))?;
     note(&dim(&loaded(&file.path, &engine, started), stderr_colours()));
     let bandwidth = engine.copy_bandwidth().map_err(engine_error)?;
     let weights = weight_bytes(&file, &engine)?;

@@ -64,6 +64,7 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
             seed,
             ignore_eos: false,
             stop: &[],
+            constraint: None,
         };
         interrupt.clear();
         match speak(&mut engine, &tokenizer, speech, &interrupt, print) {

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use zinc_engine::Engine;
-use zinc_engine::request::{Event, FinishReason, Request, RequestId};
-use zinc_engine::sampler::Sampling;
+use zinc_engine::request::{Event, FinishReason, PromptCache, Request, RequestId};
 use zinc_gguf::DType;
 use zinc_graph::backend::KvFormat;
 use zinc_graph::report::{Report, ReportFor};
@@ -64,7 +63,7 @@ pub(super) fn prefill(engine: &mut Engine, n_tokens: u32, depth: u32, rep: u32) 
                     let counted = depth + n_tokens - if depth > 0 { at } else { 0 };
                     return Ok(rate(u64::from(counted), start.elapsed()));
                 }
-                Event::Token(_) => {}
+                Event::Queued { .. } | Event::Token(_) | Event::ChoiceDone { .. } => {}
             }
         }
     }
@@ -101,7 +100,7 @@ pub(super) fn decode(
                         result = Some((counted, start.elapsed()));
                     }
                 }
-                Event::Prefill { .. } => {}
+                Event::Queued { .. } | Event::Prefill { .. } | Event::ChoiceDone { .. } => {}
             }
         }
     }
@@ -124,14 +123,7 @@ fn failed(reason: &FinishReason) -> Result<(), Failure> {
 fn submit(engine: &mut Engine, n_prompt: u32, n_tokens: u32, seed: u32) -> Result<RequestId, Failure> {
     let n_vocab = engine.model().n_vocab;
     let varied = |i: u32| (i.wrapping_add(1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(97_003)) >> 7) % n_vocab;
-    let request = Request {
-        prompt: (0..n_prompt).map(varied).collect(),
-        max_tokens: n_tokens,
-        sampling: Sampling::greedy(),
-        seed: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        echo_logits: false,
-    };
+    let prompt = (0..n_prompt).map(varied).collect();
+    let request = Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) };
     engine.submit(request).map_err(engine_error)
 }
