@@ -161,7 +161,12 @@ impl<'a> Step<'a> {
             | Op::DeltaNet(_) => {
                 unreachable!("`node` has an arm for {}", node.op.name())
             }
-            Op::NormMatmul(_) | Op::NormMatmulGlu(_) | Op::NormRope(_) | Op::RopeKvWrite(_) => {
+            Op::NormMatmul(_)
+            | Op::NormMatmulGlu(_)
+            | Op::NormRope(_)
+            | Op::NormGlu(_)
+            | Op::ExpertSumAdd(_)
+            | Op::RopeKvWrite(_) => {
                 unreachable!("{} is not in FUSIONS", node.op.name())
             }
         }

@@ -5,7 +5,7 @@
 //! gives the same numbers by definition, which `tests/fuse.rs` checks on the reference.
 
 use crate::graph::Graph;
-use crate::ops::{NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm, RopeKvWrite};
+use crate::ops::{NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm, RopeKvWrite};
 use crate::section::{List, Node, ValueId, WeightId};
 
 /// A rewrite that a backend may ask for.
@@ -22,19 +22,25 @@ pub enum Fusion {
     NormMatmul,
     /// `rms_norm` of each head, then `rope`: `norm_rope`.
     NormRope,
+    /// `rms_norm` with a weight, then `glu` as its second input: `norm_glu`.
+    NormGlu,
+    /// `expert_sum`, then one or two `add`s: `expert_sum_add`.
+    ExpertSumAdd,
     /// `rope` or `norm_rope` of keys, then `kv_write`: `rope_kv_write`.
     RopeKvWrite,
 }
 
 impl Fusion {
     /// Every fusion.
-    pub const ALL: [Fusion; 6] = [
+    pub const ALL: [Fusion; 8] = [
         Fusion::AddRmsNorm,
         Fusion::MatmulAdd,
         Fusion::MatmulGlu,
         Fusion::NormMatmul,
         Fusion::NormRope,
         Fusion::RopeKvWrite,
+        Fusion::NormGlu,
+        Fusion::ExpertSumAdd,
     ];
 }
 
@@ -84,6 +90,8 @@ impl<'a> Rewriter<'a> {
                 Fusion::NormMatmul => self.norm_matmul(index, node),
                 Fusion::NormRope => self.norm_rope(index, node),
                 Fusion::RopeKvWrite => self.rope_kv_write(index, node),
+                Fusion::NormGlu => self.norm_glu(index, node),
+                Fusion::ExpertSumAdd => self.expert_sum_add(index, node),
             }
         }
         let mut graph = self.graph.clone();
@@ -190,6 +198,40 @@ impl<'a> Rewriter<'a> {
         self.nodes[at] = None;
         let op = Op::RopeKvWrite(RopeKvWrite { norm, rope, write });
         self.nodes[index] = Some(Node { op, inputs, weights: before.weights, ..node });
+    }
+
+    fn norm_glu(&mut self, index: usize, node: Node) {
+        let Op::Glu(glu) = node.op else { return };
+        let (gate, up) = (node.inputs.as_slice()[0], node.inputs.as_slice()[1]);
+        let Some((at, before)) = self.lone_writer(up) else { return };
+        let Op::RmsNorm(norm) = before.op else { return };
+        if before.weights.as_slice().len() != 1 {
+            return;
+        }
+        let mut inputs = before.inputs;
+        inputs.push(gate);
+        self.nodes[at] = None;
+        self.nodes[index] = Some(Node { op: Op::NormGlu(NormGlu { norm, glu }), inputs, weights: before.weights, ..node });
+    }
+
+    fn expert_sum_add(&mut self, index: usize, node: Node) {
+        if node.op != Op::Add {
+            return;
+        }
+        let operands = node.inputs.as_slice();
+        for (sum, added) in [(operands[0], operands[1]), (operands[1], operands[0])] {
+            let Some((at, before)) = self.lone_writer(sum) else { continue };
+            let op = match before.op {
+                Op::ExpertSum(op) => op,
+                Op::ExpertSumAdd(op) if before.inputs.as_slice().len() == 3 => op,
+                _ => continue,
+            };
+            let mut inputs = before.inputs;
+            inputs.push(added);
+            self.nodes[at] = None;
+            self.nodes[index] = Some(Node { op: Op::ExpertSumAdd(op), inputs, ..node });
+            return;
+        }
     }
 
     /// The node that writes `value`, if only one reads it.

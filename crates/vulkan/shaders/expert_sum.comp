@@ -1,7 +1,8 @@
-// y[t][i] = sum_s weights[t][s] * x[t][s][i]
+// y[t][i] = sum_s weights[t][s] * x[t][s][i], plus ADDED more inputs
 // Axes: t rows, s the chosen experts of a token, i columns. Launch: (columns / WORKGROUP, rows). Bytes: x once, and y.
 #version 460
 #include "common/zinc.glsl"
+layout(constant_id = 2) const uint ADDED = 0;
 
 #include "common/params/expert_sum.glsl"
 
@@ -10,5 +11,7 @@ void main() {
     if (t >= n_rows(step, rows) || i >= width) return;
     float sum = 0;
     for (uint s = 0; s < n_used; s++) sum = fma(weights.v[t * n_used + s], x.v[(t * n_used + s) * width + i], sum);
+    if (ADDED > 0) sum += a.v[t * width + i];
+    if (ADDED > 1) sum += b.v[t * width + i];
     y.v[t * width + i] = sum;
 }

@@ -32,7 +32,14 @@ use crate::upload::Progress;
 use crate::weights::{Needs, Resource, Weights};
 
 /// Fusions of every plan.
-const FUSIONS: &[Fusion] = &[Fusion::MatmulGlu, Fusion::MatmulAdd, Fusion::NormRope, Fusion::RopeKvWrite];
+const FUSIONS: &[Fusion] = &[
+    Fusion::MatmulGlu,
+    Fusion::MatmulAdd,
+    Fusion::NormRope,
+    Fusion::RopeKvWrite,
+    Fusion::NormGlu,
+    Fusion::ExpertSumAdd,
+];
 /// Those that follow for plans of few tokens, and of many.
 const FUSIONS_FEW: &[Fusion] = &[Fusion::NormMatmul, Fusion::AddRmsNorm];
 const FUSIONS_MANY: &[Fusion] = &[Fusion::AddRmsNorm];

@@ -135,7 +135,8 @@ impl Recorder<'_> {
             Op::DeltaNet(p) => self.delta_net(node, p)?,
             Op::Router(_) | Op::Attention(_) => unreachable!("returned above"),
             Op::ExpertMatmul(p) => self.expert_matmul(node, p)?,
-            Op::ExpertSum(p) => self.expert_sum(node, p.n_used)?,
+            Op::ExpertSum(p) | Op::ExpertSumAdd(p) => self.expert_sum(node, p.n_used)?,
+            Op::NormGlu(p) => self.norm_glu(node, p.norm, p.glu.activation)?,
             Op::GateRows => self.gate_rows(node)?,
         };
         Ok(vec![vec![launch]])

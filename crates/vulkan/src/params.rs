@@ -174,7 +174,7 @@ params! {
         rows: u32,
         list_at: u32,
     }
-    ExpertSum "expert_sum" { x: F32s, weights: F32s, y: F32s, step: Step, width: u32, n_used: u32, rows: u32 }
+    ExpertSum "expert_sum" { x: F32s, weights: F32s, a: F32s, b: F32s, y: F32s, step: Step, width: u32, n_used: u32, rows: u32 }
     Gemm "gemm", GemmPlain "gemm_plain" {
         w: U8s,
         w2: U8s,
@@ -225,6 +225,8 @@ params! {
         cols: u32,
         rows: u32,
         eps: f32,
+        alpha: f32,
+        limit: f32,
     }
     Rope "rope" {
         x: F32s,

@@ -118,6 +118,8 @@ fn stored_as(name: &str, mix: Mix) -> DType {
     let is_any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     match mix.experts {
         _ if is_any(&whole) => DType::F32,
+        // A pretended card has 3 GiB in all.
+        _ if name.contains("token_embd") && mix.most == DType::F16 => DType::Q8_0,
         Some(dtype) if name.contains("_exps") => dtype,
         _ if is_any(&better) => mix.better,
         _ => mix.most,

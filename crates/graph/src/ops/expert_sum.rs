@@ -1,6 +1,7 @@
 //! `y[t][i] = sum_{s<k} weight[t][s] * x[t][s][i]`
 //!
-//! Axes: `t` tokens, `s` the chosen experts of a token in the router's order, `i` columns.
+//! Axes: `t` tokens, `s` the chosen experts of a token in the router's order, `i` columns. Fused:
+//! `expert_sum_add` adds one or two more inputs.
 
 use crate::conformance::Case;
 use crate::ops::{Io, Op};
@@ -42,7 +43,31 @@ impl ExpertSum {
     }
 }
 
+impl ExpertSum {
+    pub(super) fn reference_then_add(self, io: &mut Io<'_>) {
+        self.reference(io);
+        for added in &io.inputs[2..] {
+            io.outputs[0].iter_mut().zip(*added).for_each(|(y, x)| *y += x);
+        }
+    }
+}
+
 pub(super) fn cases() -> Vec<Case> {
+    let mut cases = plain_cases();
+    for n_tokens in [1, 35] {
+        cases.push(Case::new(format!("expert_sum_add/{n_tokens}"), 2e-6).tokens(n_tokens).build(|b| {
+            let (x, weights) = (b.input(Shape::tokens(3 * 64)), b.input(Shape::tokens(3)));
+            let (shared, residual) = (b.input(Shape::tokens(64)), b.input(Shape::tokens(64)));
+            let chosen = b.expert_sum(x, weights);
+            let both = b.add(chosen, shared);
+            let y = b.add(residual, both);
+            b.output(y);
+        }));
+    }
+    cases
+}
+
+fn plain_cases() -> Vec<Case> {
     [(1, 8, 128), (3, 2, 77), (5, 1, 64), (33, 3, 100), (130, 4, 20)]
         .map(|(n_tokens, n_used, width)| {
             Case::new(format!("expert_sum/{n_tokens}x{n_used}x{width}"), 2e-6).tokens(n_tokens).build(|b| {

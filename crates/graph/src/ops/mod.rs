@@ -23,6 +23,7 @@ mod glu;
 mod kv_write;
 mod l2_norm;
 mod matmul;
+mod norm_glu;
 mod norm_matmul;
 mod norm_rope;
 mod rms_norm;
@@ -44,6 +45,7 @@ pub use glu::{Activation, Glu};
 pub use kv_write::KvWrite;
 pub use l2_norm::L2Norm;
 pub use matmul::Matmul;
+pub use norm_glu::NormGlu;
 pub use norm_matmul::{NormMatmul, NormMatmulGlu};
 pub use norm_rope::NormRope;
 pub use rms_norm::RmsNorm;
@@ -115,6 +117,10 @@ pub enum Op {
     NormMatmulGlu(NormMatmulGlu),
     /// `y = rope(rms_norm(x))`, fused.
     NormRope(NormRope),
+    /// `y = act(gate) * rms_norm(x)`, fused.
+    NormGlu(NormGlu),
+    /// `expert_sum`, then one or two `add`s, fused.
+    ExpertSumAdd(ExpertSum),
     /// `kv_write(rope(k), v)`, fused, perhaps with `rms_norm` of `k` before.
     RopeKvWrite(RopeKvWrite),
 }
@@ -176,6 +182,8 @@ impl Op {
             Op::NormMatmul(_) => "norm_matmul",
             Op::NormMatmulGlu(_) => "norm_matmul_glu",
             Op::NormRope(_) => "norm_rope",
+            Op::NormGlu(_) => "norm_glu",
+            Op::ExpertSumAdd(_) => "expert_sum_add",
             Op::RopeKvWrite(_) => "rope_kv_write",
         }
     }
@@ -225,6 +233,8 @@ impl Op {
             Op::NormMatmul(p) => p.reference(io),
             Op::NormMatmulGlu(p) => p.reference(io),
             Op::NormRope(p) => p.reference(io),
+            Op::NormGlu(p) => p.reference(io),
+            Op::ExpertSumAdd(p) => p.reference_then_add(io),
             Op::RopeKvWrite(p) => p.reference(io),
         }
     }
@@ -255,6 +265,7 @@ pub fn cases() -> Vec<Case> {
         expert_matmul::cases(),
         expert_sum::cases(),
         gate_rows::cases(),
+        norm_glu::cases(),
         norm_matmul::cases(),
         norm_rope::cases(),
         rope_kv_write::cases(),

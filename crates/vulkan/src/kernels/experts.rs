@@ -58,15 +58,20 @@ impl Recorder<'_> {
     pub(super) fn expert_sum(&mut self, node: &Node, n_used: u32) -> Result<Dispatch, Error> {
         let y = node.outputs.as_slice()[0];
         let (width, rows) = (self.cols(y), self.rows(y));
+        let more = &node.inputs.as_slice()[2..];
+        let added = |i: usize| more.get(i).map_or(0, |id| self.value(*id));
+        let n_added = u32::try_from(more.len()).unwrap_or(u32::MAX);
         let params = params::ExpertSum {
             x: self.input(node, 0),
             weights: self.input(node, 1),
+            a: added(0),
+            b: added(1),
             y: self.value(y),
             step: self.at.step,
             width,
             n_used,
             rows: rows.symbol,
         };
-        self.launch(THREADS, &[], &params, [width.div_ceil(THREADS), rows.most, 1])
+        self.launch(THREADS, &[n_added], &params, [width.div_ceil(THREADS), rows.most, 1])
     }
 }

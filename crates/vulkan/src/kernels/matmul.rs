@@ -7,7 +7,7 @@ use zinc_gguf::DType;
 use zinc_graph::ops::{Activation, ExpertMatmul, RmsNorm};
 use zinc_graph::section::{Node, ValueId};
 
-use super::{Recorder, activation_words, row_bytes};
+use super::{Recorder, UNIT, activation_words, row_bytes};
 use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params::{self, Kernel};
@@ -225,6 +225,8 @@ impl Recorder<'_> {
         };
         let per_subgroup = match p.epilogue {
             Epilogue::Glu => self.tuning.matvec_rows_gated,
+            // One unit a lane: more rows keep more loads in flight.
+            _ if p.n_in / UNIT <= width => self.tuning.matvec_rows_short,
             _ => self.tuning.matvec_rows,
         };
         let units = units_of(n_tokens, width);

@@ -45,6 +45,14 @@ impl Recorder<'_> {
 
     /// Plain, or of the sum of two inputs, which is kept.
     pub(super) fn rms_norm(&mut self, node: &Node, op: RmsNorm, add: bool) -> Result<Dispatch, Error> {
+        self.norm(node, op, add, None)
+    }
+
+    pub(super) fn norm_glu(&mut self, node: &Node, op: RmsNorm, activation: Activation) -> Result<Dispatch, Error> {
+        self.norm(node, op, false, Some(activation))
+    }
+
+    fn norm(&mut self, node: &Node, op: RmsNorm, add: bool, glu: Option<Activation>) -> Result<Dispatch, Error> {
         let x = node.inputs.as_slice()[0];
         let (cols, rows) = (self.cols(x), self.rows(x));
         let w = self.optional_weight(node, 0);
@@ -52,6 +60,8 @@ impl Recorder<'_> {
             true => (self.input(node, 1), self.output(node, 0), self.output(node, 1)),
             false => (0, 0, self.output(node, 0)),
         };
+        let other = if glu.is_some() { self.input(node, 1) } else { other };
+        let (activation, alpha, limit) = glu.map_or((0, 0.0, 0.0), activation_words);
         let params = params::RmsNorm {
             x: self.value(x),
             other,
@@ -63,8 +73,10 @@ impl Recorder<'_> {
             cols,
             rows: rows.symbol,
             eps: op.eps,
+            alpha,
+            limit,
         };
-        let constants = [u32::from(add), u32::from(w != 0)];
+        let constants = [u32::from(add), u32::from(w != 0), u32::from(glu.is_some()), activation];
         self.launch(self.norm_threads(op.width), &constants, &params, [cols / op.width, rows.most, 1])
     }
 

@@ -2,6 +2,8 @@
 layout(push_constant, scalar) uniform Params {
     F32s x;
     F32s weights;
+    F32s a;
+    F32s b;
     F32s y;
     Step step;
     uint width;

@@ -10,4 +10,6 @@ layout(push_constant, scalar) uniform Params {
     uint cols;
     uint rows;
     float eps;
+    float alpha;
+    float limit;
 };
