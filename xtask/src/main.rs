@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+mod clients;
 mod fetch;
 mod kernels;
 mod run;
@@ -17,6 +18,7 @@ cargo xtask <command>
 
   test     fetch the test models, then run every check: format, lints, tidy, unit and model tests
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
+  clients  run the official OpenAI and Anthropic clients against a server (needs Python, Node and the fetched models)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   tidy     only check the rules of the tree (sizes, imports, names, links)
 ";
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let result = match command.as_deref() {
         Some("test") => test::all(&root),
         Some("fetch") => fetch::all(&root),
+        Some("clients") => clients::all(&root),
         Some("kernels") => kernels::build(&root),
         Some("tidy") => xtask::tidy::report(&root),
         _ => {

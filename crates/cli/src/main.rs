@@ -13,11 +13,13 @@ mod conversation;
 mod device;
 mod failure;
 mod interrupt;
+mod loader;
 mod logit_file;
 mod output;
 mod progress;
 mod resolve;
 mod session;
+mod size;
 mod speak;
 
 use args::{Cli, Command};
@@ -36,8 +38,10 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Outcome {
     match &cli.command {
+        None if cli.server.port.is_some() => commands::serve::run_plain(&cli.server, &cli.generate),
         None => commands::generate::run(&cli.generate),
         Some(Command::Chat(args)) => commands::chat::run(args),
+        Some(Command::Serve(args)) => commands::serve::run(args),
         Some(Command::Inspect(args)) => commands::inspect::run(args),
         Some(Command::Tokenize(args)) => commands::tokenize::encode(args),
         Some(Command::Detokenize(args)) => commands::tokenize::decode(args),

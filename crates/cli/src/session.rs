@@ -1,29 +1,41 @@
 //! A loaded model: file, tokenizer, template and an engine around a backend.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use zinc_engine::config::KvSize;
+use zinc_engine::constraint::{Vocabulary, VocabularyToken};
 use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
 use zinc_hub::catalog;
 use zinc_models::Model;
-use zinc_tokenizer::Tokenizer;
 use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
+use zinc_tokenizer::{TokenKind, Tokenizer};
 
 use crate::args::{DeviceArgs, KvType, ModelArgs};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
-use crate::output::{bytes, note};
+use crate::output::{bytes, dim, note, stderr_colours};
 use crate::{device, resolve};
 
 /// Tokens of context unless the user or the model says less.
 const CONTEXT_DEFAULT: u32 = 4096;
 /// Tokens that one step of the prompt takes.
 const STEP_TOKENS: u32 = 512;
+/// Bytes of keys and values for several sequences, unless one context alone needs more.
+const KV_BYTES_DEFAULT: u64 = 2 << 30;
+/// Bytes of snapshots of recurrent state.
+const SNAPSHOT_BYTES_DEFAULT: u64 = 512 << 20;
+/// Tokens between two snapshots: as many as a step, so that they do not cut one.
+const SNAPSHOT_TOKENS: u32 = STEP_TOKENS;
+/// Requests that wait.
+const QUEUE_DEFAULT: u32 = 256;
+/// What a long prompt may add to the time between two tokens of others.
+const DECODE_GAP_MAX: Duration = Duration::from_millis(250);
 
 /// A model's file and what is read from its header.
 pub(crate) struct ModelFile {
@@ -83,16 +95,9 @@ impl ModelFile {
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
         let backend = device::open(args)?;
-        let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
-        let config = EngineConfig {
-            context_tokens,
-            sequences_max: 1,
-            step_tokens: STEP_TOKENS,
-            kv_tokens: None,
-            kv_format: kv_format(args.kv_type),
-            queue_max: 1,
-        };
+        let config = config(args, &model)?;
         let engine = Engine::new(backend, model, weights, config).map_err(engine_error)?;
+        note(&dim(&engine.limits().to_string(), stderr_colours()));
         for warning in engine.warnings() {
             note(&format!("warning: {warning}"));
         }
@@ -101,6 +106,44 @@ impl ModelFile {
 
     fn unusable(&self, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(Kind::ModelUnusable, format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// The limits that the arguments ask for; what they do not say follows from the model.
+fn config(args: &DeviceArgs, model: &Model) -> Result<EngineConfig, Failure> {
+    let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
+    let sequences_max = args.max_seqs.unwrap_or(1);
+    let config = EngineConfig {
+        context_tokens,
+        sequences_max,
+        step_tokens: STEP_TOKENS.max(sequences_max),
+        kv: KvSize::Contexts,
+        kv_format: kv_format(args.kv_type),
+        queue_max: args.queue.unwrap_or(QUEUE_DEFAULT),
+        snapshot_bytes: args.snapshot_memory.unwrap_or(SNAPSHOT_BYTES_DEFAULT),
+        snapshot_tokens: SNAPSHOT_TOKENS,
+        decode_gap_max: DECODE_GAP_MAX,
+    };
+    let kv = match args.kv_memory {
+        Some(bytes) => KvSize::Bytes(bytes),
+        None => {
+            let one = EngineConfig { sequences_max: 1, ..config };
+            let one = one.limits(&model.graph).map_err(|error| engine_error(error.into()))?;
+            KvSize::Bytes(one.kv_bytes.max(KV_BYTES_DEFAULT))
+        }
+    };
+    Ok(EngineConfig { kv, ..config })
+}
+
+/// The tokens of a model, for answers that have to match a grammar.
+pub(crate) fn vocabulary(tokenizer: &Tokenizer) -> Vocabulary {
+    let token = |id| VocabularyToken {
+        bytes: tokenizer.piece(id).to_vec(),
+        is_control: !matches!(tokenizer.kind(id), Some(TokenKind::Normal | TokenKind::UserDefined | TokenKind::Byte)),
+    };
+    Vocabulary {
+        tokens: (0..tokenizer.n_vocab()).map(token).collect(),
+        end_ids: tokenizer.end_of_generation().to_vec(),
     }
 }
 
@@ -124,17 +167,15 @@ pub(crate) fn loaded(file: &Path, engine: &Engine, started: Instant) -> String {
 /// An engine's error as a failure of the kind that it is.
 pub(crate) fn engine_error(error: zinc_engine::Error) -> Failure {
     use zinc_engine::Error;
-    let kind = match error {
-        Error::Config(_)
-        | Error::PromptEmpty
-        | Error::PromptTooLong { .. }
-        | Error::Sampling(_)
-        | Error::TokenOutOfRange { .. } => Kind::Usage,
+    let kind = match &error {
+        Error::Config(_) => Kind::Usage,
+        error if error.is_client_fault() => Kind::Usage,
         _ => Kind::Failed,
     };
     let remedy = match error {
         Error::PromptTooLong { .. } => Some("use a shorter prompt, or a longer context with -c"),
-        Error::Config(_) => Some("choose a smaller context with -c"),
+        Error::Config(_) => Some("choose another context (-c), --max-seqs or --kv-memory"),
+        Error::Refused(_) => Some("use a shorter prompt or -n, or give more --kv-memory"),
         _ => None,
     };
     let failure = Failure::new(kind, error);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use zinc_engine::constraint::Constraint;
 use zinc_engine::engine::Engine;
 use zinc_engine::request::{Done, Event, FinishReason, Request};
 use zinc_engine::sampler::Sampling;
@@ -28,6 +29,8 @@ pub(crate) struct Speech<'a> {
     pub(crate) ignore_eos: bool,
     /// Texts that end the answer.
     pub(crate) stop: &'a [String],
+    /// What the answer has to match.
+    pub(crate) constraint: Option<Constraint>,
 }
 
 /// Why an answer ended, in the words of the OpenAI API and a little more.
@@ -75,13 +78,11 @@ pub(crate) fn speak(
     let stop_ids = if speech.ignore_eos { Vec::new() } else { tokenizer.end_of_generation().to_vec() };
     let id = engine
         .submit(Request {
-            prompt: speech.prompt,
-            max_tokens: speech.max_tokens,
             sampling: speech.sampling,
             seed: speech.seed,
             stop_ids,
-            logprobs: None,
-            echo_logits: false,
+            constraint: speech.constraint,
+            ..Request::greedy(speech.prompt, speech.max_tokens)
         })
         .map_err(engine_error)?;
     let mut stream = tokenizer.decode_stream(DecodeOptions { render_special: false, continues: true });
@@ -107,7 +108,7 @@ pub(crate) fn speak(
                     }
                 }
                 Event::Done(done) => finished = Some(done),
-                Event::Token(_) | Event::Prefill { .. } => {}
+                Event::Token(_) | Event::Queued { .. } | Event::Prefill { .. } | Event::ChoiceDone { .. } => {}
             }
         }
         if let (Some(Finish::Stop), None) = (ended, &finished) {
@@ -123,8 +124,8 @@ pub(crate) fn speak(
     let finish = match (&done.reason, ended) {
         (FinishReason::Error(error), _) => return Err(Failure::failed(error)),
         (_, Some(finish)) => finish,
-        (FinishReason::Stop { .. }, None) => Finish::Stop,
-        (FinishReason::Length | FinishReason::Cancelled, None) => Finish::Length,
+        (FinishReason::Stop { .. } | FinishReason::Grammar, None) => Finish::Stop,
+        (FinishReason::Length | FinishReason::Cancelled | FinishReason::Deadline, None) => Finish::Length,
     };
     if finish != Finish::Stop || !stops.matched() {
         let tail = stops.push(stream.finish().unwrap_or_default());
@@ -140,7 +141,12 @@ pub(crate) fn speak(
 /// One line of figures on an answer.
 pub(crate) fn summary(done: &Done) -> String {
     let (usage, timings) = (done.usage, done.timings);
-    let prompt = format!("prompt {} tokens, {}", usage.prompt_tokens, rate(usage.prompt_tokens, timings.prefill));
+    let cached = match usage.cached_prompt_tokens {
+        0 => String::new(),
+        n => format!(" ({n} of them known)"),
+    };
+    let computed = rate(usage.computed_prompt_tokens, timings.prefill);
+    let prompt = format!("prompt {} tokens{cached}, {computed}", usage.prompt_tokens);
     // The first token comes out of the prompt's last step; the others take a step each.
     let steps = usage.generated_tokens.saturating_sub(1);
     let each =

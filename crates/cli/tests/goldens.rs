@@ -11,13 +11,14 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use zinc_cpu::Cpu;
 use zinc_engine::EngineConfig;
+use zinc_engine::config::KvSize;
 use zinc_engine::engine::Engine;
 use zinc_engine::request::{Event, Request};
-use zinc_engine::sampler::Sampling;
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
 use zinc_models::Model;
@@ -114,15 +115,7 @@ fn compare_greedy(
     tolerance: f32,
 ) {
     let expected = ids(&run["greedy_ids"]);
-    let request = Request {
-        prompt,
-        max_tokens: u32::try_from(expected.len()).unwrap(),
-        sampling: Sampling::greedy(),
-        seed: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        echo_logits: false,
-    };
+    let request = Request::greedy(prompt, u32::try_from(expected.len()).unwrap());
     engine.submit(request).unwrap();
     let mut got = Vec::new();
     while !engine.is_idle() {
@@ -150,9 +143,12 @@ fn engine(file: &Gguf, kv_format: KvFormat) -> Engine {
         context_tokens: 1024,
         sequences_max: 1,
         step_tokens: 128,
-        kv_tokens: None,
+        kv: KvSize::Contexts,
         kv_format,
         queue_max: 1,
+        snapshot_bytes: 0,
+        snapshot_tokens: 256,
+        decode_gap_max: Duration::from_secs(1),
     };
     Engine::new(Box::new(Cpu::new(2).unwrap()), model, weights, config).unwrap()
 }

@@ -71,11 +71,11 @@ fn count(n: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kv::Kv;
+    use crate::kv::{Kv, KvLimits};
 
     #[test]
     fn rows_tables_and_outputs_of_three_sequences() {
-        let mut kv = Kv::new(10, 4);
+        let mut kv = Kv::new(KvLimits { n_pages: 10, n_slots: 4, n_snapshots: 0, is_recurrent: false });
         let long = kv.claim(40).unwrap();
         let short = kv.claim(4).unwrap();
         let whole = kv.claim(20).unwrap();

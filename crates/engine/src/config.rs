@@ -3,11 +3,14 @@
 //! Everything that the engine allocates is derived here and checked before the first byte is
 //! taken; afterwards no limit changes.
 
+use std::fmt;
+use std::time::Duration;
+
 use zinc_graph::Graph;
 use zinc_graph::backend::{KvFormat, StateSizes};
 use zinc_graph::section::ResourceKind;
 
-use crate::kv::{PAGE_TOKENS, pages_for};
+use crate::kv::{KvLimits, PAGE_TOKENS, pages_for};
 use crate::scheduler::SchedulerLimits;
 
 const _: () =
@@ -24,6 +27,21 @@ pub const QUEUE_MAX: u32 = 1 << 20;
 /// Most bytes of keys and values, and of recurrent state: 16 TiB. The device refuses earlier;
 /// this keeps the sums inside their types.
 pub const STATE_BYTES_MAX: u64 = 1 << 44;
+/// Most snapshots of recurrent state.
+pub const SNAPSHOTS_MAX: u32 = 4096;
+/// Most milliseconds between two tokens that may be asked for.
+pub const DECODE_GAP_MS_MAX: u32 = 60_000;
+
+/// Memory for keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvSize {
+    /// A whole context for each sequence that may run.
+    Contexts,
+    /// That many tokens for all sequences together.
+    Tokens(u32),
+    /// As many tokens as fit that many bytes.
+    Bytes(u64),
+}
 
 /// What an engine is started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +52,19 @@ pub struct EngineConfig {
     pub sequences_max: u32,
     /// Tokens of one step: all decodes, and as much of the prompts as fits beside them.
     pub step_tokens: u32,
-    /// Tokens that all sequences together can keep; `None` is a whole context for each.
-    pub kv_tokens: Option<u32>,
+    /// What all sequences together can keep.
+    pub kv: KvSize,
     /// Storage of keys and values.
     pub kv_format: KvFormat,
     /// Requests that wait at most.
     pub queue_max: u32,
+    /// Bytes for snapshots of recurrent state, beside the states of running sequences. Only models that have such
+    /// state use them.
+    pub snapshot_bytes: u64,
+    /// Tokens between two snapshots; a multiple of 16.
+    pub snapshot_tokens: u32,
+    /// A step with decodes has no more prompt tokens than are computed in that time; 16 in any case.
+    pub decode_gap_max: Duration,
 }
 
 /// The limits that follow, all checked.
@@ -51,8 +76,17 @@ pub struct Limits {
     pub state: StateSizes,
     /// Bytes of keys and values.
     pub kv_bytes: u64,
-    /// Bytes of recurrent state.
+    /// Bytes of recurrent state, snapshots included.
     pub recurrent_bytes: u64,
+    /// Snapshots of recurrent state.
+    pub n_snapshots: u32,
+}
+
+/// Bytes of state that a graph needs.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    page_bytes: u64,
+    slot_bytes: u64,
 }
 
 impl EngineConfig {
@@ -61,29 +95,37 @@ impl EngineConfig {
     /// # Errors
     /// The number that cannot be, and its bounds.
     pub fn limits(self, graph: &Graph) -> Result<Limits, ConfigError> {
+        let gap_ms = u32::try_from(self.decode_gap_max.as_millis()).unwrap_or(u32::MAX);
+        let kv_tokens = if let KvSize::Tokens(n) = self.kv { n } else { self.context_tokens };
         let counts = [
             ("context_tokens", self.context_tokens, 2, CONTEXT_TOKENS_MAX),
             ("sequences_max", self.sequences_max, 1, SEQUENCES_MAX),
             ("step_tokens", self.step_tokens, self.sequences_max, STEP_TOKENS_MAX),
             ("queue_max", self.queue_max, 1, QUEUE_MAX),
-            ("kv_tokens", self.kv_tokens.unwrap_or(self.context_tokens), 2, u32::MAX - PAGE_TOKENS),
+            ("kv_tokens", kv_tokens, 2, u32::MAX - PAGE_TOKENS),
+            ("snapshot_tokens", self.snapshot_tokens, PAGE_TOKENS, CONTEXT_TOKENS_MAX),
+            ("decode_gap_max", gap_ms, 1, DECODE_GAP_MS_MAX),
         ];
         for (name, value, min, max) in counts {
             if value < min || value > max {
                 return Err(ConfigError::Range { name, value, min, max });
             }
         }
-        let n_pages = match self.kv_tokens {
-            Some(kv_tokens) => u64::from(pages_for(kv_tokens)),
-            None => u64::from(pages_for(self.context_tokens)) * u64::from(self.sequences_max),
-        };
-        let (kv_bytes, recurrent_bytes) = self.bytes(graph, n_pages).unwrap_or((u64::MAX, u64::MAX));
+        if !self.snapshot_tokens.is_multiple_of(PAGE_TOKENS) {
+            return Err(ConfigError::SnapshotTokens { snapshot_tokens: self.snapshot_tokens });
+        }
+        let unit = unit(graph, self.kv_format).filter(|u| u.page_bytes.max(u.slot_bytes) <= STATE_BYTES_MAX);
+        let n_pages = self.n_pages(unit)?;
+        let n_snapshots = unit.map_or(0, |unit| self.n_snapshots(unit));
+        let n_slots = self.sequences_max + n_snapshots;
+        let kv_bytes = unit.and_then(|unit| unit.page_bytes.checked_mul(n_pages)).unwrap_or(u64::MAX);
+        let recurrent_bytes = unit.and_then(|unit| unit.slot_bytes.checked_mul(u64::from(n_slots))).unwrap_or(u64::MAX);
         // A slot number is page * 16 + place and has to fit 32 bits.
         let n_pages_small = u32::try_from(n_pages).ok().filter(|n| n.checked_mul(PAGE_TOKENS).is_some());
         match n_pages_small {
             Some(n_pages) if kv_bytes <= STATE_BYTES_MAX && recurrent_bytes <= STATE_BYTES_MAX => {
-                let state = StateSizes { n_pages, kv_format: self.kv_format, n_slots: self.sequences_max };
-                Ok(Limits { config: self, state, kv_bytes, recurrent_bytes })
+                let state = StateSizes { n_pages, kv_format: self.kv_format, n_slots };
+                Ok(Limits { config: self, state, kv_bytes, recurrent_bytes, n_snapshots })
             }
             _ => Err(ConfigError::TooLarge {
                 context_tokens: self.context_tokens,
@@ -94,24 +136,40 @@ impl EngineConfig {
         }
     }
 
-    /// Bytes of keys and values and of recurrent state; none if they pass 64 bits.
-    fn bytes(&self, graph: &Graph, n_pages: u64) -> Option<(u64, u64)> {
-        let n_kv_tokens = n_pages.checked_mul(u64::from(PAGE_TOKENS))?;
-        let (mut kv, mut recurrent) = (0u64, 0u64);
-        for resource in &graph.resources {
-            match resource.kind {
-                ResourceKind::Kv { n_kv_heads, head_dim } => {
-                    let n = n_kv_tokens.checked_mul(u64::from(n_kv_heads).checked_mul(u64::from(head_dim))?)?;
-                    kv = kv.checked_add(self.kv_format.bytes(n.checked_mul(2).filter(|&n| n <= STATE_BYTES_MAX)?))?;
-                }
-                ResourceKind::State { len } => {
-                    let n = u64::from(len).checked_mul(u64::from(self.sequences_max))?;
-                    recurrent = recurrent.checked_add(n.checked_mul(4)?)?;
-                }
-            }
+    fn n_pages(&self, unit: Option<Unit>) -> Result<u64, ConfigError> {
+        let contexts = u64::from(pages_for(self.context_tokens)) * u64::from(self.sequences_max);
+        match (self.kv, unit) {
+            (KvSize::Tokens(n), _) => Ok(u64::from(pages_for(n))),
+            (KvSize::Bytes(bytes), Some(Unit { page_bytes, .. })) if page_bytes > 0 => match bytes / page_bytes {
+                0 => Err(ConfigError::KvTooSmall { bytes, page_bytes }),
+                // More than all sequences can fill would never be used.
+                n => Ok(n.min(contexts)),
+            },
+            (KvSize::Contexts | KvSize::Bytes(_), _) => Ok(contexts),
         }
-        Some((kv, recurrent))
     }
+
+    fn n_snapshots(&self, unit: Unit) -> u32 {
+        let fitting = self.snapshot_bytes.checked_div(unit.slot_bytes).unwrap_or(0);
+        u32::try_from(fitting).unwrap_or(u32::MAX).min(SNAPSHOTS_MAX)
+    }
+}
+
+/// Bytes of a page and of a slot; none if they pass 64 bits.
+fn unit(graph: &Graph, kv_format: KvFormat) -> Option<Unit> {
+    let (mut page_bytes, mut slot_bytes) = (0u64, 0u64);
+    for resource in &graph.resources {
+        match resource.kind {
+            ResourceKind::Kv { n_kv_heads, head_dim } => {
+                let n = u64::from(n_kv_heads).checked_mul(u64::from(head_dim))?;
+                // Keys and values.
+                let n = n.checked_mul(2 * u64::from(PAGE_TOKENS)).filter(|&n| n <= STATE_BYTES_MAX)?;
+                page_bytes = page_bytes.checked_add(kv_format.bytes(n))?;
+            }
+            ResourceKind::State { len } => slot_bytes = slot_bytes.checked_add(u64::from(len).checked_mul(4)?)?,
+        }
+    }
+    Some(Unit { page_bytes, slot_bytes })
 }
 
 impl Limits {
@@ -119,12 +177,43 @@ impl Limits {
     #[must_use]
     pub fn scheduler(&self) -> SchedulerLimits {
         SchedulerLimits {
-            n_pages: self.state.n_pages,
-            sequences_max: self.config.sequences_max,
+            kv: KvLimits {
+                n_pages: self.state.n_pages,
+                n_slots: self.config.sequences_max,
+                n_snapshots: self.n_snapshots,
+                is_recurrent: self.recurrent_bytes > 0,
+            },
             step_tokens: self.config.step_tokens,
             queue_max: self.config.queue_max,
+            snapshot_tokens: self.config.snapshot_tokens,
         }
     }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limits { config, state, .. } = self;
+        let n_tokens = u64::from(state.n_pages) * u64::from(PAGE_TOKENS);
+        write!(
+            f,
+            "context {} tokens, {} at once, KV cache {} pages = {n_tokens} tokens = {}, steps of {} tokens, queue of {}",
+            config.context_tokens,
+            config.sequences_max,
+            state.n_pages,
+            mebibytes(self.kv_bytes),
+            config.step_tokens,
+            config.queue_max
+        )?;
+        if self.recurrent_bytes > 0 {
+            let (bytes, n, every) = (mebibytes(self.recurrent_bytes), self.n_snapshots, config.snapshot_tokens);
+            write!(f, ", recurrent state {bytes} with {n} snapshots, one every {every} tokens")?;
+        }
+        Ok(())
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1u32 << 20))
 }
 
 /// A configuration that cannot be.
@@ -141,6 +230,22 @@ pub enum ConfigError {
         min: u32,
         /// The most allowed.
         max: u32,
+    },
+    /// Snapshots that do not lie at the ends of pages.
+    #[error("`snapshot_tokens` is {snapshot_tokens}; it must be a multiple of {PAGE_TOKENS}")]
+    SnapshotTokens {
+        /// Tokens between two.
+        snapshot_tokens: u32,
+    },
+    /// Too little memory for a single page.
+    #[error(
+        "{bytes} bytes of KV cache are less than one page of {PAGE_TOKENS} tokens, which has {page_bytes}; give more"
+    )]
+    KvTooSmall {
+        /// Bytes given.
+        bytes: u64,
+        /// Bytes of a page.
+        page_bytes: u64,
     },
     /// More state than anything could hold.
     #[error(
@@ -183,9 +288,12 @@ mod tests {
         context_tokens: 100,
         sequences_max: 3,
         step_tokens: 64,
-        kv_tokens: None,
+        kv: KvSize::Contexts,
         kv_format: KvFormat::F16,
         queue_max: 8,
+        snapshot_bytes: 0,
+        snapshot_tokens: 64,
+        decode_gap_max: Duration::from_millis(100),
     };
 
     fn graph() -> Graph {
@@ -204,8 +312,18 @@ mod tests {
             "tokens * elements * key and value * 2 bytes * 2 layers"
         );
         assert_eq!(limits.recurrent_bytes, 10 * 3 * 4 * 2);
-        let limits = EngineConfig { kv_tokens: Some(150), ..CONFIG }.limits(&graph()).unwrap();
-        assert_eq!(limits.state.n_pages, 10);
+        let n_pages = |kv| EngineConfig { kv, ..CONFIG }.limits(&graph()).unwrap().state.n_pages;
+        let page_bytes = 16 * (2 * 64) * 2 * 2 * 2;
+        assert_eq!(n_pages(KvSize::Tokens(150)), 10);
+        assert_eq!(n_pages(KvSize::Bytes(page_bytes * 7 - 1)), 6);
+        assert_eq!(n_pages(KvSize::Bytes(u64::MAX)), 21, "no more than can be filled");
+        let limits = EngineConfig { snapshot_bytes: 10 * 4 * 2 * 5 + 1, ..CONFIG }.limits(&graph()).unwrap();
+        assert_eq!((limits.n_snapshots, limits.state.n_slots, limits.recurrent_bytes), (5, 8, 10 * 4 * 2 * 8));
+        assert_eq!(
+            limits.to_string(),
+            "context 100 tokens, 3 at once, KV cache 21 pages = 336 tokens = 0.3 MiB, steps of 64 tokens, queue of 8, \
+             recurrent state 0.0 MiB with 5 snapshots, one every 64 tokens"
+        );
     }
 
     #[test]
@@ -219,9 +337,17 @@ mod tests {
         assert_eq!(check(EngineConfig { sequences_max: 0, ..CONFIG }), range("sequences_max", 0, 1, 1024));
         assert_eq!(check(EngineConfig { step_tokens: 2, ..CONFIG }), range("step_tokens", 2, 3, 8192));
         assert_eq!(
-            check(EngineConfig { kv_tokens: Some(u32::MAX), ..CONFIG }),
+            check(EngineConfig { kv: KvSize::Tokens(u32::MAX), ..CONFIG }),
             range("kv_tokens", u32::MAX, 2, u32::MAX - 16)
         );
+        let unaligned = ConfigError::SnapshotTokens { snapshot_tokens: 40 };
+        assert_eq!(check(EngineConfig { snapshot_tokens: 40, ..CONFIG }), unaligned);
+        assert_eq!(
+            check(EngineConfig { decode_gap_max: Duration::MAX, ..CONFIG }),
+            range("decode_gap_max", u32::MAX, 1, 60_000)
+        );
+        let too_small = ConfigError::KvTooSmall { bytes: 100, page_bytes: 16 * 128 * 2 * 2 * 2 };
+        assert_eq!(check(EngineConfig { kv: KvSize::Bytes(100), ..CONFIG }), too_small);
         let error = check(EngineConfig { context_tokens: 1 << 24, sequences_max: 1024, step_tokens: 1024, ..CONFIG });
         assert!(matches!(error, ConfigError::TooLarge { n_pages: 0x4000_0000, .. }), "{error}");
     }

@@ -1,9 +1,9 @@
 //! The engine: one model on one backend, advanced a step at a time.
 //!
-//! A step lets the scheduler choose, fills the batch, submits the plan, waits, and gives every
-//! sequence whose last row was computed its next token. Between the two halves stands one value,
-//! [`InFlight`], so that a later engine can launch a step before it lands the one before. The
-//! engine has no thread; [`crate::runtime`] gives it one.
+//! A step lets the scheduler choose, fills the batch and submits the plan ([`Engine::launch`]), then
+//! waits and gives every sequence whose last row was computed its next token ([`Engine::land`]).
+//! Between the two halves stands one value, [`InFlight`]; requests may come and go meanwhile
+//! (`requests.rs`). The engine has no thread; [`crate::runtime`] gives it one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,14 +13,18 @@ use zinc_graph::{Batch, Graph, fuse};
 use zinc_models::Model;
 
 use crate::batch::{self, Outputs, Span};
+use crate::check::Checker;
 use crate::config::{EngineConfig, Limits, Warning};
+use crate::constraint::masks::{Masks, Next};
+use crate::constraint::{ConstraintError, Grammars, Vocabulary};
 use crate::error::Error;
-use crate::output::{OutputReader, OutputRow};
+use crate::ledger::Ledger;
+use crate::output::{OutputReader, Wanted};
+use crate::pace::Pace;
 use crate::plans::Plans;
-use crate::request::{Done, Event, FinishReason, Request, RequestId, RequestIds, TOP_LOGPROBS_MAX};
-use crate::sampler::NonFinite;
+use crate::request::{Event, FinishReason, RequestId, RequestIds, SequenceId, Token};
 use crate::scheduler::{Chunk, Load, Scheduler};
-use crate::sequence::{Bounds, Sequence};
+use crate::stats::Stats;
 use crate::timings::Clock;
 
 /// A loaded model and the requests that it works on.
@@ -34,8 +38,15 @@ pub struct Engine {
     plans: Plans,
     pub(crate) batch: Batch,
     pub(crate) output: OutputReader,
-    clock: Clock,
-    ids: RequestIds,
+    pub(crate) checker: Checker,
+    pub(crate) ledger: Ledger,
+    pub(crate) masks: Option<Masks>,
+    pace: Pace,
+    pub(crate) clock: Clock,
+    pub(crate) ids: RequestIds,
+    in_flight: Option<InFlight>,
+    /// What has happened and was not told yet.
+    pub(crate) events: Vec<(RequestId, Event)>,
     /// The failure that ended the engine's work.
     broken: Option<Arc<Error>>,
 }
@@ -46,6 +57,9 @@ struct InFlight {
     plan: PlanId,
     ticket: Ticket,
     chunks: Vec<Chunk>,
+    launched: Instant,
+    /// A plan was compiled for it, which takes its own time.
+    is_new_plan: bool,
 }
 
 impl Engine {
@@ -69,12 +83,33 @@ impl Engine {
             plans: Plans::new(config.step_tokens),
             batch: Batch::default(),
             output: OutputReader::new(model.n_vocab),
+            checker: Checker {
+                context_tokens: config.context_tokens,
+                n_vocab: model.n_vocab,
+                n_pages: limits.state.n_pages,
+                grammars: None,
+            },
+            ledger: Ledger::default(),
+            masks: None,
+            pace: Pace::new(config.decode_gap_max),
             clock: Box::new(Instant::now),
             ids: RequestIds::default(),
+            in_flight: None,
+            events: Vec::new(),
             broken: None,
             model,
             limits,
         })
+    }
+
+    /// The same engine, able to hold answers to a grammar.
+    ///
+    /// # Errors
+    /// A vocabulary that cannot be that of the model, or a system that gives no threads.
+    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Engine, Error> {
+        self.checker.grammars = Some(Arc::new(Grammars::new(vocabulary, self.model.n_vocab)?));
+        self.masks = Some(Masks::start().map_err(Error::Thread)?);
+        Ok(self)
     }
 
     /// The same engine, told the time by `clock`.
@@ -116,61 +151,16 @@ impl Engine {
         self.scheduler.load()
     }
 
+    /// What the engine has done and is doing.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.ledger.tally.stats(&self.scheduler.load(), self.scheduler.counters())
+    }
+
     /// Nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.scheduler.is_idle()
-    }
-
-    /// The source of this engine's request ids.
-    pub(crate) fn ids(&self) -> &RequestIds {
-        &self.ids
-    }
-
-    /// Puts a request into the queue. Its events come from [`Engine::step`].
-    ///
-    /// # Errors
-    /// A request that makes no sense for this model and context, a full queue, a broken engine.
-    pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
-        let id = self.ids.next();
-        self.submit_as(id, request)?;
-        Ok(id)
-    }
-
-    pub(crate) fn submit_as(&mut self, id: RequestId, request: Request) -> Result<(), Error> {
-        self.check_whole()?;
-        self.check_ids(&request.prompt)?;
-        let (n_tokens, context_tokens) = (request.prompt.len(), self.limits.config.context_tokens);
-        if n_tokens >= context_tokens as usize {
-            return Err(Error::PromptTooLong { n_tokens, context_tokens });
-        }
-        if request.max_tokens == 0 {
-            return Err(Error::NoTokensWanted);
-        }
-        if let Some(n) = request.logprobs.filter(|&n| n > TOP_LOGPROBS_MAX) {
-            return Err(Error::TooManyLogprobs { n });
-        }
-        let bounds = Bounds { context_tokens, n_vocab: self.model.n_vocab };
-        let sequence = Sequence::new(id, request, bounds, (self.clock)())?;
-        Ok(self.scheduler.submit(sequence)?)
-    }
-
-    /// Tokens there are, and the model knows them.
-    pub(crate) fn check_ids(&self, ids: &[u32]) -> Result<(), Error> {
-        let n_vocab = self.model.n_vocab;
-        match ids.iter().position(|&id| id >= n_vocab) {
-            Some(index) => Err(Error::TokenOutOfRange { index, id: ids[index], n_vocab }),
-            None if ids.is_empty() => Err(Error::PromptEmpty),
-            None => Ok(()),
-        }
-    }
-
-    /// Ends a request wherever it is and frees what it holds. Returns its last event, or nothing
-    /// if it has ended already.
-    pub fn cancel(&mut self, id: RequestId) -> Option<Event> {
-        let now = (self.clock)();
-        let sequence = self.scheduler.remove(id)?;
-        Some(done(&sequence, FinishReason::Cancelled, now))
+        self.scheduler.is_idle() && self.in_flight.is_none() && self.events.is_empty()
     }
 
     /// Computes one step and returns what happened, in the order in which it did; nothing if the
@@ -179,79 +169,149 @@ impl Engine {
     /// # Errors
     /// The device failed. All requests are over then, without an event, and the engine is broken.
     pub fn step(&mut self) -> Result<Vec<(RequestId, Event)>, Error> {
-        self.check_whole()?;
-        let landed = match self.launch() {
-            Ok(Some(in_flight)) => self.land(in_flight),
-            Ok(None) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        };
-        landed.map_err(|error| self.break_down(error))
+        self.launch()?;
+        self.land()
     }
 
-    fn launch(&mut self) -> Result<Option<InFlight>, Error> {
-        let chunks = self.scheduler.schedule((self.clock)());
+    /// Chooses the next step and submits it, if there is anything to compute.
+    pub(crate) fn launch(&mut self) -> Result<(), Error> {
+        self.check_whole()?;
+        let now = (self.clock)();
+        for id in self.scheduler.expired(now) {
+            let event = self.end_request(id, FinishReason::Deadline);
+            self.events.extend(event.map(|event| (id, event)));
+        }
+        let chunks = self.scheduler.schedule(now, self.pace.prefill_tokens());
+        for (id, ahead) in self.scheduler.queue() {
+            if self.ledger.is_news(id, ahead) {
+                self.events.push((id, Event::Queued { ahead }));
+            }
+        }
         if chunks.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let spans: Vec<Span<'_>> = chunks.iter().map(|chunk| span_of(&self.scheduler, chunk)).collect();
         batch::fill(&mut self.batch, &spans);
-        let (plan, ticket) = self.start_batch()?;
-        Ok(Some(InFlight { plan, ticket, chunks }))
+        let n_plans = self.plans.len();
+        let (plan, ticket) = self.start_batch().map_err(|error| self.break_down(error))?;
+        let is_new_plan = self.plans.len() > n_plans;
+        self.in_flight = Some(InFlight { plan, ticket, chunks, launched: now, is_new_plan });
+        Ok(())
     }
 
-    /// Submits `self.batch`.
+    /// Submits `self.batch`, after the copies of recurrent state that it relies on.
     pub(crate) fn start_batch(&mut self) -> Result<(PlanId, Ticket), Error> {
         let backend = self.backend.as_mut();
+        for copy in self.scheduler.take_copies() {
+            backend.copy_state(copy.from, copy.to)?;
+        }
         let plan = self.plans.of(&self.batch, &self.graph, backend)?;
         Ok((plan, backend.submit(plan, &self.batch)?))
     }
 
-    fn land(&mut self, in_flight: InFlight) -> Result<Vec<(RequestId, Event)>, Error> {
-        let InFlight { plan, ticket, chunks } = in_flight;
-        self.backend.wait(ticket)?;
-        let mut events = Vec::with_capacity(chunks.len());
-        let mut row = 0;
-        for chunk in chunks {
-            let at = chunk.is_output.then_some(OutputRow { plan, row });
-            row += usize::from(chunk.is_output);
-            self.advance(chunk, at, &mut events)?;
+    /// Waits for the step that was launched and chooses tokens; returns what happened since the last time.
+    pub(crate) fn land(&mut self) -> Result<Vec<(RequestId, Event)>, Error> {
+        if let Some(in_flight) = self.in_flight.take() {
+            self.land_step(in_flight).map_err(|error| self.break_down(error))?;
         }
-        Ok(events)
+        Ok(std::mem::take(&mut self.events))
     }
 
-    /// Notes that a chunk is computed and chooses the token that follows it, if it has an output.
-    fn advance(
-        &mut self,
-        chunk: Chunk,
-        at: Option<OutputRow>,
-        events: &mut Vec<(RequestId, Event)>,
-    ) -> Result<(), Error> {
-        let id = chunk.id;
-        let now = (self.clock)();
-        let sequence = self.scheduler.sequence_mut(id).expect("a sequence runs at least until its step has landed");
-        let was_prefill = sequence.n_computed < sequence.n_prompt();
-        sequence.n_computed += chunk.n_tokens;
-        if was_prefill {
-            let usage = sequence.usage();
-            events.push((id, Event::Prefill { computed: usage.computed_prompt_tokens, total: usage.prompt_tokens }));
+    fn land_step(&mut self, in_flight: InFlight) -> Result<(), Error> {
+        let InFlight { plan, ticket, chunks, launched, is_new_plan } = in_flight;
+        self.backend.wait(ticket)?;
+        let n_tokens: u32 = chunks.iter().map(|chunk| chunk.n_tokens).sum();
+        if !is_new_plan && chunks.iter().any(|chunk| chunk.n_tokens > 1) {
+            self.pace.observe(n_tokens, (self.clock)().saturating_duration_since(launched));
         }
-        let Some(at) = at else { return Ok(()) };
-        let ended = match self.output.token(self.backend.as_mut(), &self.model, at, sequence)? {
-            Ok(token) => {
-                let ended = sequence.accept(token.id, now);
-                if !matches!(ended, Some(FinishReason::Stop { .. })) {
-                    events.push((id, Event::Token(token)));
-                }
-                ended
+        self.ledger.tally.n_steps += 1;
+        let mut outputs = Vec::with_capacity(chunks.len());
+        let mut row = 0;
+        for chunk in chunks {
+            // Whoever was cancelled meanwhile is gone, but its row is there.
+            if self.complete(&chunk) && chunk.is_output {
+                outputs.push((chunk.id, row));
             }
-            Err(cause) => Some(unusable(sequence, cause)),
-        };
-        if let Some(reason) = ended {
-            let event = done(sequence, reason, now);
-            self.scheduler.remove(id);
-            events.push((id, event));
+            row += usize::from(chunk.is_output);
+        }
+        let choices = self.choose(plan, &outputs)?;
+        for ((id, _), choice) in outputs.into_iter().zip(choices) {
+            self.advance(id, choice);
         }
         Ok(())
+    }
+
+    /// Notes that a chunk is computed; false if its sequence is gone.
+    fn complete(&mut self, chunk: &Chunk) -> bool {
+        let Some(is_news) = self.scheduler.complete(chunk) else { return false };
+        if is_news && let Some(running) = self.scheduler.running(chunk.id) {
+            let usage = running.sequence.usage();
+            let cached = usage.cached_prompt_tokens;
+            let computed = cached + usage.computed_prompt_tokens;
+            self.events.push((chunk.id.request, Event::Prefill { computed, cached, total: usage.prompt_tokens }));
+        }
+        true
+    }
+
+    /// The next tokens of sequences that have outputs, or why they end without one.
+    fn choose(
+        &mut self,
+        plan: PlanId,
+        outputs: &[(SequenceId, usize)],
+    ) -> Result<Vec<Result<Token, FinishReason>>, Error> {
+        let masks = &mut self.masks;
+        let nexts: Vec<_> = outputs.iter().map(|(id, _)| masks.as_mut().and_then(|masks| masks.next(*id))).collect();
+        let scheduler = &self.scheduler;
+        let sequence = |id| &scheduler.running(id).expect("its chunk was just completed").sequence;
+        let mut wanted = Vec::with_capacity(outputs.len());
+        for (&(id, row), next) in outputs.iter().zip(&nexts) {
+            match next {
+                None => wanted.push(Wanted { row, sequence: sequence(id), allowed: None }),
+                Some(Ok(Next::Tokens(tokens))) => {
+                    wanted.push(Wanted { row, sequence: sequence(id), allowed: Some(tokens) });
+                }
+                Some(Ok(Next::Nothing) | Err(_)) => {}
+            }
+        }
+        let mut tokens = self.output.tokens(self.backend.as_mut(), &self.model, plan, &wanted)?.into_iter();
+        let failed = |error: Error| FinishReason::Error(Arc::new(error));
+        let mut token = |id| {
+            let token = tokens.next().expect("there is one for each that is wanted");
+            token.map_err(|cause| failed(Error::NonFinite { n_tokens: sequence(id).n_tokens(), cause }))
+        };
+        let choice = |(next, &(id, _)): (Option<Result<Next, ConstraintError>>, &(SequenceId, usize))| match next {
+            None | Some(Ok(Next::Tokens(_))) => token(id),
+            Some(Ok(Next::Nothing)) => Err(FinishReason::Grammar),
+            Some(Err(cause)) => Err(failed(cause.into())),
+        };
+        drop(wanted);
+        Ok(nexts.into_iter().zip(outputs).map(choice).collect())
+    }
+
+    /// Gives a sequence its next token, or ends it.
+    fn advance(&mut self, id: SequenceId, choice: Result<Token, FinishReason>) {
+        let now = (self.clock)();
+        let reason = match choice {
+            Ok(token) => {
+                let reason = self.scheduler.accept(id, token.id, now);
+                if let Some(masks) = &mut self.masks {
+                    masks.accept(id, token.id);
+                }
+                if !matches!(reason, Some(FinishReason::Stop { .. })) {
+                    self.events.push((id.request, Event::Token(token)));
+                }
+                reason
+            }
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = reason
+            && let Some(sequence) = self.scheduler.remove(id)
+        {
+            self.forget_mask(id);
+            let done = self.ledger.end_choice(&sequence, &reason, now);
+            self.events.push((id.request, Event::ChoiceDone { choice: id.choice, reason }));
+            self.events.extend(done.map(|done| (id.request, Event::Done(done))));
+        }
     }
 
     /// Refuses work after a failure of the device.
@@ -265,6 +325,9 @@ impl Engine {
     /// Ends all work because of a failure.
     pub(crate) fn break_down(&mut self, error: Error) -> Error {
         self.scheduler.clear();
+        self.ledger.clear();
+        self.events.clear();
+        self.in_flight = None;
         let cause = Arc::new(error);
         self.broken = Some(Arc::clone(&cause));
         Error::Broken(cause)
@@ -277,12 +340,4 @@ fn span_of<'a>(scheduler: &'a Scheduler, chunk: &Chunk) -> Span<'a> {
     let ids = &running.sequence.tokens[start as usize..][..chunk.n_tokens as usize];
     let outputs = if chunk.is_output { Outputs::Last } else { Outputs::None };
     Span { ids, start, kv: &running.kv, outputs }
-}
-
-fn done(sequence: &Sequence, reason: FinishReason, now: Instant) -> Event {
-    Event::Done(Done { reason, usage: sequence.usage(), timings: sequence.marks.timings(now) })
-}
-
-fn unusable(sequence: &Sequence, cause: NonFinite) -> FinishReason {
-    FinishReason::Error(Arc::new(Error::NonFinite { n_tokens: sequence.n_tokens(), cause }))
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use zinc_graph::backend::BackendError;
 
 use crate::config::ConfigError;
+use crate::constraint::ConstraintError;
 use crate::kv::KvError;
-use crate::request::TOP_LOGPROBS_MAX;
+use crate::request::{CHOICES_MAX, TOP_LOGPROBS_MAX};
 use crate::sampler::{NonFinite, SamplingError};
 use crate::scheduler::Refusal;
 
@@ -49,6 +50,23 @@ pub enum Error {
         /// How many are wanted.
         n: u32,
     },
+    /// No choice is wanted, or too many.
+    #[error("{n} choices are wanted; it must be 1 to {CHOICES_MAX}")]
+    Choices {
+        /// How many are wanted.
+        n: u32,
+    },
+    /// A message that ends after the prompt.
+    #[error("a message ends at position {position}, the prompt has {n_prompt} tokens")]
+    Boundary {
+        /// Where it ends.
+        position: u32,
+        /// Tokens of the prompt.
+        n_prompt: u32,
+    },
+    /// The answer cannot be constrained as asked, or no longer.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// A sampling parameter makes no sense.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
@@ -81,4 +99,38 @@ pub enum Error {
     /// The engine's thread could not be made.
     #[error("the engine's thread could not be started: {0}")]
     Thread(#[source] std::io::Error),
+}
+
+impl Error {
+    /// The request is at fault: the same request will never be taken.
+    #[must_use]
+    pub fn is_client_fault(&self) -> bool {
+        match self {
+            Error::PromptEmpty
+            | Error::PromptTooLong { .. }
+            | Error::TokenOutOfRange { .. }
+            | Error::NoTokensWanted
+            | Error::TooManyLogprobs { .. }
+            | Error::Choices { .. }
+            | Error::Boundary { .. }
+            | Error::Constraint(_)
+            | Error::Sampling(_)
+            | Error::Refused(Refusal::NeverFits(_)) => true,
+            Error::Config(_)
+            | Error::Backend(_)
+            | Error::Refused(Refusal::QueueFull { .. })
+            | Error::NoRoom(_)
+            | Error::NonFinite { .. }
+            | Error::Broken(_)
+            | Error::InboxFull { .. }
+            | Error::Stopped
+            | Error::Thread(_) => false,
+        }
+    }
+
+    /// There is too much to do; later there may be room.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Refused(Refusal::QueueFull { .. }) | Error::InboxFull { .. })
+    }
 }

@@ -9,7 +9,6 @@ use crate::Engine;
 use crate::batch::{self, Outputs, Span};
 use crate::error::Error;
 use crate::kv::Allocation;
-use crate::output::OutputRow;
 
 /// Bytes of logits that one step may make.
 const LOGITS_BYTES_MAX: usize = 64 << 20;
@@ -27,7 +26,7 @@ impl Engine {
         mut row: impl FnMut(usize, &[f32]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.check_whole()?;
-        self.check_ids(ids)?;
+        self.checker.check_ids(ids)?;
         let context_tokens = self.limits.config.context_tokens;
         let n_tokens = match u32::try_from(ids.len()) {
             Ok(n) if n <= context_tokens => n,
@@ -52,7 +51,7 @@ impl Engine {
             let (plan, ticket) = self.start_batch()?;
             self.backend.wait(ticket)?;
             for i in 0..ids.len() {
-                let logits = self.output.logits(self.backend.as_mut(), &self.model, OutputRow { plan, row: i })?;
+                let logits = self.output.logits(self.backend.as_mut(), &self.model, plan, i)?;
                 if row(start as usize + i, logits).is_break() {
                     return Ok(());
                 }

@@ -20,6 +20,11 @@ impl Plans {
         Plans { step_tokens, by_bucket: BTreeMap::new() }
     }
 
+    /// Plans that were compiled.
+    pub(crate) fn len(&self) -> usize {
+        self.by_bucket.len()
+    }
+
     /// The plan of the smallest bucket that holds the batch.
     pub(crate) fn of(
         &mut self,

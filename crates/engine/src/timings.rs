@@ -47,6 +47,24 @@ impl Marks {
         self.last_token = Some(now);
     }
 
+    /// How long the request waited until it began to run; none if it has not.
+    #[must_use]
+    pub fn queued(&self) -> Option<Duration> {
+        self.started.map(|started| started.saturating_duration_since(self.submitted))
+    }
+
+    /// The marks of two choices of one request.
+    #[must_use]
+    pub fn joined(&self, other: &Marks) -> Marks {
+        let earlier = |a: Option<Instant>, b: Option<Instant>| a.into_iter().chain(b).min();
+        Marks {
+            submitted: self.submitted.min(other.submitted),
+            started: earlier(self.started, other.started),
+            first_token: earlier(self.first_token, other.first_token),
+            last_token: self.last_token.max(other.last_token),
+        }
+    }
+
     /// What the parts took until `now`.
     #[must_use]
     pub fn timings(&self, now: Instant) -> Timings {
@@ -82,6 +100,23 @@ mod tests {
         assert_eq!(timings.prefill, Duration::from_millis(100));
         assert_eq!(timings.decode, Duration::from_millis(40));
         assert_eq!(timings.time_to_first_token, Some(Duration::from_millis(110)));
+    }
+
+    #[test]
+    fn a_request_runs_from_the_first_token_of_any_choice_to_the_last() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let mut first = Marks::submitted(at(0));
+        first.start(at(10));
+        let mut second = first;
+        first.token(at(20));
+        second.token(at(30));
+        second.token(at(70));
+        for joined in [first.joined(&second), second.joined(&first)] {
+            let timings = joined.timings(at(100));
+            assert_eq!(joined.queued(), Some(Duration::from_millis(10)));
+            assert_eq!((timings.prefill, timings.decode), (Duration::from_millis(10), Duration::from_millis(50)));
+        }
     }
 
     #[test]

@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use zinc_engine::Engine;
-use zinc_engine::request::{Event, FinishReason, Request};
-use zinc_engine::sampler::Sampling;
+use zinc_engine::request::{Event, FinishReason, PromptCache, Request};
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, Kind, Outcome};
@@ -51,15 +50,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
 fn measure(engine: &mut Engine, n_prompt: u32, n_tokens: u32, rep: u32) -> Result<(f64, f64), Failure> {
     let n_vocab = engine.model().n_vocab;
     let varied = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(rep.wrapping_mul(97)) >> 7) % n_vocab;
-    let request = Request {
-        prompt: (0..n_prompt).map(varied).collect(),
-        max_tokens: n_tokens,
-        sampling: Sampling::greedy(),
-        seed: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        echo_logits: false,
-    };
+    let prompt = (0..n_prompt).map(varied).collect();
+    let request = Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) };
     engine.submit(request).map_err(engine_error)?;
     loop {
         for (_, event) in engine.step().map_err(engine_error)? {

@@ -1,19 +1,21 @@
 //! `zinc --prompt …`: a text in, a text out.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
+use zinc_engine::constraint::Constraint;
 use zinc_engine::sampler::Sampling;
 use zinc_tokenizer::{Encode, Tokenizer};
 
-use crate::args::GenerateArgs;
+use crate::args::{ConstraintArgs, GenerateArgs};
 use crate::commands::graph;
 use crate::conversation::{Conversation, Speaker};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
-use crate::session::{ModelFile, loaded};
+use crate::session::{ModelFile, engine_error, loaded, vocabulary};
 use crate::speak::{Finish, Speech, Spoken, ms, sampling, seed, speak, summary};
 
 /// Bytes of a prompt from standard input.
@@ -38,7 +40,11 @@ pub(crate) fn run(args: &GenerateArgs) -> Outcome {
     }
     let tokenizer = file.tokenizer()?;
     let (ids, default) = prompt_ids(args, &file, &tokenizer, &text)?;
+    let constraint = constraint(&args.constraint)?;
     let mut engine = file.engine(&args.device)?;
+    if constraint.is_some() {
+        engine = engine.with_vocabulary(vocabulary(&tokenizer)).map_err(engine_error)?;
+    }
     let colours = stderr_colours();
     note(&dim(&loaded(&file.path, &engine, started), colours));
     let speech = Speech {
@@ -48,6 +54,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Outcome {
         seed: seed(&args.sampling),
         ignore_eos: args.ignore_eos,
         stop: &args.stop,
+        constraint,
     };
     let streams = !args.json;
     let emit = |piece: &str| if streams { print(piece) } else { Ok(()) };
@@ -77,6 +84,20 @@ fn prompt_ids(
     let mut conversation = Conversation::new(file, tokenizer, args.system.as_deref(), args.thinking)?;
     conversation.say(Speaker::User, text);
     Ok((conversation.ids(tokenizer)?, file.chat_sampling()))
+}
+
+/// What the flags hold the answer to.
+fn constraint(args: &ConstraintArgs) -> Result<Option<Constraint>, Failure> {
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path);
+        text.map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
+    };
+    Ok(match args {
+        ConstraintArgs { json_schema: Some(path), .. } => Some(Constraint::JsonSchema(read(path)?)),
+        ConstraintArgs { regex: Some(regex), .. } => Some(Constraint::Regex(regex.clone())),
+        ConstraintArgs { grammar: Some(path), .. } => Some(Constraint::Lark(read(path)?)),
+        ConstraintArgs { json_schema: None, regex: None, grammar: None } => None,
+    })
 }
 
 fn from_stdin() -> Result<String, Failure> {

@@ -1,15 +1,27 @@
 //! The memory of running sequences: pages for keys and values, and slots for recurrent state.
 //!
-//! Only numbers live here; the tensors they name are the backend's. Both are handed out together,
-//! as an [`Allocation`], because a sequence can run only with both. Nothing here knows a graph, a
-//! model or a token, so a simulation drives it alone. Prefixes are not shared yet: pages carry
-//! reference counts, and every count is one.
+//! Only numbers live here; the tensors they name are the backend's. Pages and slot are handed out
+//! together, as an [`Allocation`], because a sequence can run only with both. Full pages become
+//! known to the prefix cache as they are computed, so a sequence that begins with the same tokens
+//! takes them over. A page that is not full is never shared: nobody writes into a page that someone
+//! else reads, and copying on write is computing the last, partial page once more.
+//!
+//! A model with recurrent layers needs the state at the position where it goes on, so it takes over
+//! pages only up to a snapshot. Copies of state are noted in order, for the engine to carry out
+//! before its next step. Nothing here knows a graph or a model, so a simulation drives it alone.
 
+mod lru;
 mod pool;
+mod prefix;
+mod snapshots;
 mod table;
 
 pub use pool::{OutOfPages, PageId, Pool};
+pub use prefix::Root;
 pub use table::BlockTable;
+
+use prefix::{Parent, Prefixes};
+use snapshots::Snapshots;
 
 /// Tokens in a page.
 pub const PAGE_TOKENS: u32 = 16;
@@ -20,6 +32,19 @@ pub const fn pages_for(n_tokens: u32) -> u32 {
     n_tokens.div_ceil(PAGE_TOKENS)
 }
 
+/// Sizes of the memory, fixed at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvLimits {
+    /// Pages of the pool.
+    pub n_pages: u32,
+    /// Slots of running sequences.
+    pub n_slots: u32,
+    /// Slots of snapshots, numbered after those.
+    pub n_snapshots: u32,
+    /// The model has recurrent state.
+    pub is_recurrent: bool,
+}
+
 /// What one sequence holds while it runs.
 #[derive(Debug)]
 pub struct Allocation {
@@ -27,21 +52,44 @@ pub struct Allocation {
     pub table: BlockTable,
     /// Its slot of recurrent state.
     pub slot: u32,
+    /// The first pages, which were found in the prefix cache or offered to it.
+    n_offered: u32,
+    /// What the page after those has as its parent.
+    tip: Parent,
+}
+
+/// Recurrent state to be copied from slot to slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateCopy {
+    /// Source.
+    pub from: u32,
+    /// Destination.
+    pub to: u32,
 }
 
 /// All pages and slots, fixed at start.
 #[derive(Debug)]
 pub struct Kv {
+    limits: KvLimits,
     pool: Pool,
-    n_slots: u32,
     free_slots: Vec<u32>,
+    prefixes: Prefixes,
+    snapshots: Snapshots,
+    copies: Vec<StateCopy>,
 }
 
 impl Kv {
     /// Everything free.
     #[must_use]
-    pub fn new(n_pages: u32, n_slots: u32) -> Kv {
-        Kv { pool: Pool::new(n_pages), n_slots, free_slots: (0..n_slots).rev().collect() }
+    pub fn new(limits: KvLimits) -> Kv {
+        Kv {
+            limits,
+            pool: Pool::new(limits.n_pages),
+            free_slots: (0..limits.n_slots).rev().collect(),
+            prefixes: Prefixes::new(limits.n_pages),
+            snapshots: Snapshots::new(limits.n_slots, limits.n_snapshots, limits.n_pages),
+            copies: Vec::new(),
+        }
     }
 
     /// The pages.
@@ -50,29 +98,141 @@ impl Kv {
         &self.pool
     }
 
-    /// Slots that nobody holds.
+    /// The pages, for a test that breaks them.
+    #[cfg(test)]
+    pub(crate) fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Slots of running sequences that nobody holds.
     #[must_use]
     pub fn n_free_slots(&self) -> usize {
         self.free_slots.len()
     }
 
-    /// Pages for `n_tokens` tokens and a slot: both or neither.
+    /// Slots of snapshots: taken, and in all.
+    #[must_use]
+    pub fn n_snapshots(&self) -> (usize, usize) {
+        (self.snapshots.n_used(), self.snapshots.n_snapshots())
+    }
+
+    /// Pages for `tokens` and one more token, and a slot: all or nothing. The first tokens are taken
+    /// over from the prefix cache where it has them; at least one is left to compute. Returns how
+    /// many. `n_spare` pages stay free.
+    ///
+    /// # Errors
+    /// Too few free pages, or no free slot.
+    pub fn admit(&mut self, tokens: &[u32], root: Root, n_spare: u32) -> Result<(Allocation, u32), KvError> {
+        let &slot = self.free_slots.last().ok_or(KvError::Slots { n_slots: self.limits.n_slots })?;
+        let (found, tip) = self.find(tokens, Parent::Root(root));
+        for &page in &found {
+            self.pool.share(page);
+        }
+        let last = found.last().copied();
+        let n_offered = u32::try_from(found.len()).expect("a pool has fewer than 2^32 pages");
+        let n_tokens = u32::try_from(tokens.len()).expect("a sequence is no longer than the context");
+        let mut table = BlockTable::of(found);
+        if let Err(error) = self.extend(&mut table, n_tokens + 1, n_spare) {
+            table.release(&mut self.pool);
+            return Err(error.into());
+        }
+        self.free_slots.pop();
+        if let Some(page) = last
+            && let Some(from) = self.snapshots.of(page)
+        {
+            self.snapshots.touch(page);
+            self.copies.push(StateCopy { from, to: slot });
+        }
+        Ok((Allocation { table, slot, n_offered, tip }, n_offered * PAGE_TOKENS))
+    }
+
+    /// Pages for `n_tokens` tokens and a slot: both or neither. They share nothing.
     ///
     /// # Errors
     /// Too few free pages, or no free slot.
     pub fn claim(&mut self, n_tokens: u32) -> Result<Allocation, KvError> {
-        let slot = *self.free_slots.last().ok_or(KvError::Slots { n_slots: self.n_slots })?;
-        let mut table = BlockTable::new();
-        table.grow(&mut self.pool, n_tokens)?;
+        let &slot = self.free_slots.last().ok_or(KvError::Slots { n_slots: self.limits.n_slots })?;
+        let mut table = BlockTable::default();
+        self.extend(&mut table, n_tokens, 0)?;
         self.free_slots.pop();
-        Ok(Allocation { table, slot })
+        Ok(Allocation { table, slot, n_offered: 0, tip: Parent::Root(Root::Salted(0)) })
+    }
+
+    /// Room for `n_tokens` tokens in all. A refusal changes nothing.
+    ///
+    /// # Errors
+    /// Too few pages are free.
+    pub fn grow(&mut self, allocation: &mut Allocation, n_tokens: u32) -> Result<(), OutOfPages> {
+        self.extend(&mut allocation.table, n_tokens, 0)
+    }
+
+    /// The first `n_computed` tokens of a sequence are computed: its full pages become known. With
+    /// `snapshot` the recurrent state, which is that after those tokens, is kept too if they end a page.
+    pub fn computed(&mut self, allocation: &mut Allocation, tokens: &[u32], n_computed: u32, snapshot: bool) {
+        let n_full = n_computed / PAGE_TOKENS;
+        while allocation.n_offered < n_full {
+            let index = allocation.n_offered as usize;
+            let tokens = &tokens[index * PAGE_TOKENS as usize..][..PAGE_TOKENS as usize];
+            let page = allocation.table.pages()[index];
+            let known = self.prefixes.add(allocation.tip, tokens, page);
+            if known.page == page {
+                self.pool.keep(page);
+            } else {
+                self.pool.share(known.page);
+                self.pool.release(allocation.table.replace(index, known.page));
+            }
+            allocation.tip = known.as_parent;
+            allocation.n_offered += 1;
+        }
+        if snapshot && n_computed > 0 && n_computed.is_multiple_of(PAGE_TOKENS) && self.limits.is_recurrent {
+            let page = allocation.table.pages()[n_full as usize - 1];
+            if let Some(to) = self.snapshots.add(page) {
+                self.copies.push(StateCopy { from: allocation.slot, to });
+            }
+        }
     }
 
     /// Takes an allocation back.
     pub fn release(&mut self, allocation: Allocation) {
-        let Allocation { table, slot } = allocation;
+        let Allocation { table, slot, .. } = allocation;
         table.release(&mut self.pool);
         self.free_slots.push(slot);
+    }
+
+    /// Copies of state to be carried out, in this order, before anything is computed.
+    pub fn take_copies(&mut self) -> Vec<StateCopy> {
+        std::mem::take(&mut self.copies)
+    }
+
+    /// The known pages with which `tokens` begin, and what a page after them has as its parent.
+    fn find(&self, tokens: &[u32], root: Parent) -> (Vec<PageId>, Parent) {
+        let (mut pages, mut tip) = (Vec::new(), root);
+        let mut usable = (0, root);
+        let but_one = tokens.split_last().map_or(tokens, |(_, tokens)| tokens);
+        for tokens in but_one.chunks_exact(PAGE_TOKENS as usize) {
+            let Some(known) = self.prefixes.find(tip, tokens) else { break };
+            pages.push(known.page);
+            tip = known.as_parent;
+            if !self.limits.is_recurrent || self.snapshots.of(known.page).is_some() {
+                usable = (pages.len(), tip);
+            }
+        }
+        pages.truncate(usable.0);
+        (pages, usable.1)
+    }
+
+    fn extend(&mut self, table: &mut BlockTable, n_tokens: u32, n_spare: u32) -> Result<(), OutOfPages> {
+        let Kv { pool, prefixes, snapshots, .. } = self;
+        let n_missing = table.n_missing(n_tokens);
+        let needed = n_missing as usize + n_spare as usize;
+        if n_missing > 0 && needed > pool.n_free() {
+            return Err(OutOfPages { needed, free: pool.n_free(), n_pages: pool.n_pages() });
+        }
+        table.append(pool.alloc(n_missing, |page| {
+            prefixes.forget(page);
+            snapshots.forget(page);
+        })?);
+        Ok(())
     }
 }
 
@@ -91,21 +251,4 @@ pub enum KvError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claim_is_all_or_nothing() {
-        let mut kv = Kv::new(4, 2);
-        let first = kv.claim(33).unwrap();
-        assert_eq!((kv.pool().n_free(), kv.n_free_slots()), (1, 1));
-        assert_eq!(kv.claim(17).unwrap_err(), KvError::Pages(OutOfPages { needed: 2, free: 1, n_pages: 4 }));
-        assert_eq!((kv.pool().n_free(), kv.n_free_slots()), (1, 1), "a refused claim takes nothing");
-        let second = kv.claim(16).unwrap();
-        assert_ne!(first.slot, second.slot);
-        assert_eq!(kv.claim(0).unwrap_err(), KvError::Slots { n_slots: 2 });
-        kv.release(first);
-        kv.release(second);
-        assert_eq!((kv.pool().n_free(), kv.n_free_slots()), (4, 2));
-    }
-}
+mod tests;

@@ -1,7 +1,11 @@
-//! The pool of pages: a free list and a reference count for each page.
+//! The pool of pages: reference counts, free pages, and pages that nobody holds but that are kept.
 //!
-//! A page is free exactly when its count is zero. Handing a page back that nobody holds would give
-//! one page to two sequences later, so that is an assertion and not an error.
+//! A page is held exactly while its count is above zero. One that is let go is free, or, if it is
+//! known to the prefix cache, kept until its place is needed: the one that was not used for longest
+//! goes first. Handing a page back that nobody holds would give one page to two sequences later, so
+//! that is an assertion and not an error.
+
+use super::lru::Lru;
 
 /// A page of the cache of keys and values, in every layer at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,13 +16,21 @@ pub struct PageId(pub u32);
 pub struct Pool {
     free: Vec<PageId>,
     n_refs: Vec<u32>,
+    /// Worth keeping when nobody holds them.
+    is_known: Vec<bool>,
+    kept: Lru,
 }
 
 impl Pool {
     /// `n_pages` free pages.
     #[must_use]
     pub fn new(n_pages: u32) -> Pool {
-        Pool { free: (0..n_pages).rev().map(PageId).collect(), n_refs: vec![0; n_pages as usize] }
+        Pool {
+            free: (0..n_pages).rev().map(PageId).collect(),
+            n_refs: vec![0; n_pages as usize],
+            is_known: vec![false; n_pages as usize],
+            kept: Lru::new(n_pages),
+        }
     }
 
     /// Pages in all.
@@ -27,10 +39,16 @@ impl Pool {
         self.n_refs.len()
     }
 
-    /// Pages that nobody holds.
+    /// Pages that nobody holds; those kept for reuse are among them.
     #[must_use]
     pub fn n_free(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.kept.len()
+    }
+
+    /// Pages that nobody holds and that are kept.
+    #[must_use]
+    pub fn n_kept(&self) -> usize {
+        self.kept.len()
     }
 
     /// Holders of a page.
@@ -42,34 +60,54 @@ impl Pool {
         self.n_refs[page.0 as usize]
     }
 
-    /// `n` pages with one holder each: all of them or none.
+    /// `n` pages with one holder each: all of them or none. `forget` is told of each kept page that
+    /// is given away.
     ///
     /// # Errors
     /// Fewer than `n` pages are free.
-    pub fn alloc(&mut self, n: u32) -> Result<Vec<PageId>, OutOfPages> {
+    pub fn alloc(&mut self, n: u32, mut forget: impl FnMut(PageId)) -> Result<Vec<PageId>, OutOfPages> {
         let n = n as usize;
-        if n > self.free.len() {
-            return Err(OutOfPages { needed: n, free: self.free.len(), n_pages: self.n_pages() });
+        if n > self.n_free() {
+            return Err(OutOfPages { needed: n, free: self.n_free(), n_pages: self.n_pages() });
         }
-        let mut pages = self.free.split_off(self.free.len() - n);
-        pages.reverse();
-        for page in &pages {
+        let mut pages = Vec::with_capacity(n);
+        for _ in 0..n {
+            let page = self.free.pop().unwrap_or_else(|| {
+                let page = PageId(self.kept.oldest().expect("there are as many free pages as were counted"));
+                self.kept.remove(page.0);
+                self.is_known[page.0 as usize] = false;
+                forget(page);
+                page
+            });
             self.n_refs[page.0 as usize] = 1;
+            pages.push(page);
         }
         Ok(pages)
     }
 
-    /// One more holder of a page that is held.
+    /// Keep this page when its last holder leaves.
     ///
     /// # Panics
     /// If nobody holds the page.
+    pub fn keep(&mut self, page: PageId) {
+        assert!(self.n_refs(page) > 0, "{page:?} is held by nobody, so nothing is known of it");
+        self.is_known[page.0 as usize] = true;
+    }
+
+    /// One more holder of a page that is held or kept.
+    ///
+    /// # Panics
+    /// If the page is free.
     pub fn share(&mut self, page: PageId) {
         let n_refs = &mut self.n_refs[page.0 as usize];
-        assert!(*n_refs > 0, "{page:?} is free and cannot be shared");
+        if *n_refs == 0 {
+            assert!(self.kept.contains(page.0), "{page:?} is free and cannot be shared");
+            self.kept.remove(page.0);
+        }
         *n_refs += 1;
     }
 
-    /// One holder fewer; the last one frees the page.
+    /// One holder fewer; after the last one the page is kept or free.
     ///
     /// # Panics
     /// If nobody holds the page.
@@ -78,7 +116,11 @@ impl Pool {
         assert!(*n_refs > 0, "{page:?} is released more often than it was taken");
         *n_refs -= 1;
         if *n_refs == 0 {
-            self.free.push(page);
+            if self.is_known[page.0 as usize] {
+                self.kept.push(page.0);
+            } else {
+                self.free.push(page);
+            }
         }
     }
 }
@@ -99,31 +141,54 @@ pub struct OutOfPages {
 mod tests {
     use super::*;
 
+    fn alloc(pool: &mut Pool, n: u32) -> Result<Vec<PageId>, OutOfPages> {
+        pool.alloc(n, |page| panic!("{page:?} was not kept"))
+    }
+
     #[test]
     fn alloc_gives_all_or_none() {
         let mut pool = Pool::new(3);
-        assert_eq!(pool.alloc(2), Ok(vec![PageId(1), PageId(0)].into_iter().rev().collect()));
-        assert_eq!(pool.alloc(2), Err(OutOfPages { needed: 2, free: 1, n_pages: 3 }));
+        assert_eq!(alloc(&mut pool, 2), Ok(vec![PageId(0), PageId(1)]));
+        assert_eq!(alloc(&mut pool, 2), Err(OutOfPages { needed: 2, free: 1, n_pages: 3 }));
         assert_eq!(pool.n_free(), 1);
-        assert_eq!(pool.alloc(0), Ok(vec![]));
+        assert_eq!(alloc(&mut pool, 0), Ok(vec![]));
     }
 
     #[test]
     fn a_shared_page_is_free_when_the_last_holder_leaves() {
         let mut pool = Pool::new(1);
-        let page = pool.alloc(1).unwrap()[0];
+        let page = alloc(&mut pool, 1).unwrap()[0];
         pool.share(page);
         pool.release(page);
         assert_eq!((pool.n_refs(page), pool.n_free()), (1, 0));
         pool.release(page);
-        assert_eq!((pool.n_refs(page), pool.n_free()), (0, 1));
+        assert_eq!((pool.n_refs(page), pool.n_free(), pool.n_kept()), (0, 1, 0));
+    }
+
+    #[test]
+    fn kept_pages_can_be_shared_again_until_the_oldest_is_given_away() {
+        let mut pool = Pool::new(3);
+        let pages = alloc(&mut pool, 3).unwrap();
+        for &page in &pages {
+            pool.keep(page);
+            pool.release(page);
+        }
+        assert_eq!((pool.n_free(), pool.n_kept()), (3, 3));
+        pool.share(pages[0]);
+        let mut forgotten = Vec::new();
+        assert_eq!(pool.alloc(1, |page| forgotten.push(page)), Ok(vec![pages[1]]));
+        assert_eq!(forgotten, [pages[1]]);
+        pool.release(pages[1]);
+        assert_eq!((pool.n_free(), pool.n_kept()), (2, 1), "what was given away is not known any more");
+        pool.release(pages[0]);
+        assert_eq!((pool.n_free(), pool.n_kept()), (3, 2));
     }
 
     #[test]
     #[should_panic(expected = "released more often")]
     fn a_double_free_is_caught() {
         let mut pool = Pool::new(1);
-        let page = pool.alloc(1).unwrap()[0];
+        let page = alloc(&mut pool, 1).unwrap()[0];
         pool.release(page);
         pool.release(page);
     }

@@ -1,6 +1,6 @@
 //! The block table of one sequence: its pages, in the order of its tokens.
 
-use super::{OutOfPages, PAGE_TOKENS, PageId, Pool, pages_for};
+use super::{PAGE_TOKENS, PageId, Pool, pages_for};
 
 /// Maps positions of one sequence to places in the pool.
 ///
@@ -11,10 +11,9 @@ pub struct BlockTable {
 }
 
 impl BlockTable {
-    /// A table without pages.
-    #[must_use]
-    pub fn new() -> BlockTable {
-        BlockTable::default()
+    /// A table of pages that the caller holds.
+    pub(super) fn of(pages: Vec<PageId>) -> BlockTable {
+        BlockTable { pages }
     }
 
     /// The pages, in the order of the tokens.
@@ -23,14 +22,26 @@ impl BlockTable {
         &self.pages
     }
 
-    /// Makes room for `n_tokens` tokens in all. A refusal changes nothing.
-    ///
-    /// # Errors
-    /// Too few pages are free.
-    pub fn grow(&mut self, pool: &mut Pool, n_tokens: u32) -> Result<(), OutOfPages> {
-        let n_held = u32::try_from(self.pages.len()).expect("a pool has fewer than 2^32 pages");
-        self.pages.extend(pool.alloc(pages_for(n_tokens).saturating_sub(n_held))?);
-        Ok(())
+    /// Pages.
+    #[must_use]
+    pub fn n_pages(&self) -> u32 {
+        u32::try_from(self.pages.len()).expect("a pool has fewer than 2^32 pages")
+    }
+
+    /// Pages that are missing for `n_tokens` tokens in all.
+    #[must_use]
+    pub fn n_missing(&self, n_tokens: u32) -> u32 {
+        pages_for(n_tokens).saturating_sub(self.n_pages())
+    }
+
+    /// Appends pages that the caller holds.
+    pub(super) fn append(&mut self, pages: Vec<PageId>) {
+        self.pages.extend(pages);
+    }
+
+    /// Puts a page in the place of another and returns that.
+    pub(super) fn replace(&mut self, index: usize, page: PageId) -> PageId {
+        std::mem::replace(&mut self.pages[index], page)
     }
 
     /// Place of a position in the pool: page * 16 + place in the page.
@@ -43,9 +54,10 @@ impl BlockTable {
         page.0 * PAGE_TOKENS + position % PAGE_TOKENS
     }
 
-    /// Gives every page back.
-    pub fn release(self, pool: &mut Pool) {
-        for page in self.pages {
+    /// Gives every page back, the last first: of pages that are kept, those at the end of a
+    /// sequence are given away before those that they need.
+    pub(super) fn release(self, pool: &mut Pool) {
+        for page in self.pages.into_iter().rev() {
             pool.release(page);
         }
     }
@@ -57,30 +69,12 @@ mod tests {
 
     #[test]
     fn positions_map_to_slots_across_pages() {
-        let mut pool = Pool::new(4);
-        let mut first = BlockTable::new();
-        first.grow(&mut pool, 16).unwrap();
-        let mut second = BlockTable::new();
-        second.grow(&mut pool, 1).unwrap();
-        first.grow(&mut pool, 17).unwrap();
-        let pages: Vec<u32> = first.pages().iter().map(|p| p.0).collect();
-        assert_eq!(pages.len(), 2);
-        assert_eq!(first.slot_of(15), pages[0] * 16 + 15);
-        assert_eq!(first.slot_of(16), pages[1] * 16);
-        assert!(!first.pages().contains(&second.pages()[0]), "no page has two owners");
-    }
-
-    #[test]
-    fn growing_takes_only_what_is_missing() {
-        let mut pool = Pool::new(2);
-        let mut table = BlockTable::new();
-        for n_tokens in [1, 16, 5] {
-            table.grow(&mut pool, n_tokens).unwrap();
-            assert_eq!(pool.n_free(), 1);
-        }
-        assert_eq!(table.grow(&mut pool, 33), Err(OutOfPages { needed: 2, free: 1, n_pages: 2 }));
-        assert_eq!(table.pages().len(), 1);
-        table.release(&mut pool);
-        assert_eq!(pool.n_free(), 2);
+        let mut table = BlockTable::of(vec![PageId(3), PageId(1)]);
+        assert_eq!([0, 15, 16, 31].map(|position| table.slot_of(position)), [48, 63, 16, 31]);
+        assert_eq!([0, 32, 33, 64].map(|n| table.n_missing(n)), [0, 0, 1, 2]);
+        table.append(vec![PageId(7)]);
+        assert_eq!(table.slot_of(47), 127);
+        assert_eq!(table.replace(0, PageId(9)), PageId(3));
+        assert_eq!(table.slot_of(0), 144);
     }
 }

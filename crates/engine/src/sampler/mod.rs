@@ -25,7 +25,7 @@ use filter::Filters;
 use penalties::Penalties;
 
 /// Chooses the tokens of one sequence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sampler {
     sampling: Sampling,
     random: Random,
@@ -56,6 +56,12 @@ impl Sampler {
             prompt.iter().for_each(|&id| penalties.accept(id));
         }
         Ok(Sampler { sampling, random: Random::new(seed), penalties })
+    }
+
+    /// The same sampler for another choice: it draws other numbers.
+    #[must_use]
+    pub fn for_choice(&self, choice: u32) -> Sampler {
+        Sampler { random: self.random.stream(u64::from(choice)), ..self.clone() }
     }
 
     /// The largest logit of the model wins: the device can choose alone.

@@ -50,7 +50,7 @@ impl Sampling {
     }
 
     /// Every parameter is in its range.
-    pub(super) fn check(&self, n_vocab: u32) -> Result<(), SamplingError> {
+    pub(crate) fn check(&self, n_vocab: u32) -> Result<(), SamplingError> {
         let shift = |value: f32| value.abs() <= PENALTY_MAX;
         let repetition = REPETITION_MIN..=1.0 / REPETITION_MIN;
         let ranges = [

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use super::Sampling;
 
 /// The window of one sequence and the counts in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Penalties {
     repetition: f32,
     presence: f32,

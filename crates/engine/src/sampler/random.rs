@@ -6,23 +6,30 @@
 //! generator would need its place saved and restored with the sequence; a cipher with a seek
 //! function would do as well, at the price of a dependency for these thirty lines.
 
-/// The sequence of random numbers of one seed.
+/// One stream of random numbers of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Random {
     seed: u64,
+    stream: u64,
 }
 
 impl Random {
-    /// The numbers of `seed`.
+    /// Stream 0 of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Random {
-        Random { seed }
+        Random { seed, stream: 0 }
+    }
+
+    /// Another stream of the same seed; no number is in two of them.
+    #[must_use]
+    pub const fn stream(self, stream: u64) -> Random {
+        Random { seed: self.seed, stream }
     }
 
     /// Number `index`, uniform in `[0, 1)` with 53 bits.
     #[must_use]
     pub fn uniform(self, index: u64) -> f64 {
-        let bits = philox([index, 0, 0, 0], [self.seed, 0])[0];
+        let bits = philox([index, self.stream, 0, 0], [self.seed, 0])[0];
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
 }

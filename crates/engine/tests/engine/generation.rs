@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use zinc_engine::config::KvSize;
 use zinc_engine::request::{FinishReason, Request, Usage};
 use zinc_engine::sampler::{Sampler, Sampling, Scratch};
 use zinc_engine::{Engine, EngineConfig, Error};
@@ -16,7 +17,7 @@ use zinc_graph::reference::Reference;
 use zinc_graph::{Backend, Batch};
 
 use crate::probe::{Interference, Probe};
-use crate::tiny::{self, Answers, CONFIG, N_VOCAB, alone, drain, drain_into, engine, prompt, request};
+use crate::tiny::{self, Answers, CONFIG, N_VOCAB, alone, drain, drain_into, engine, prompt, request, settled};
 
 /// Logits after `ids`, by one call of the reference with everything at once.
 fn naive_logits(ids: &[u32]) -> Vec<f32> {
@@ -78,7 +79,12 @@ fn greedy_is_what_a_naive_loop_gives() {
         assert_eq!(answer.ids(), expected, "prompt of {n_prompt}");
         assert!(expected.iter().collect::<BTreeSet<_>>().len() > 4, "the answer says something: {expected:?}");
         assert!(matches!(answer.done().reason, FinishReason::Length));
-        let usage = Usage { prompt_tokens: n_prompt, computed_prompt_tokens: n_prompt, generated_tokens: 20 };
+        let usage = Usage {
+            prompt_tokens: n_prompt,
+            cached_prompt_tokens: 0,
+            computed_prompt_tokens: n_prompt,
+            generated_tokens: 20,
+        };
         assert_eq!(answer.done().usage, usage);
     }
 }
@@ -166,7 +172,7 @@ fn a_full_context_ends_the_answer() {
 #[test]
 fn cancelling_in_the_middle_of_a_prompt_frees_everything_and_disturbs_nobody() {
     let mut engine = engine(CONFIG);
-    let before = engine.load();
+    let before = settled(&engine);
     let kept = engine.submit(request(prompt(5, 6), 10)).unwrap();
     let cancelled = engine.submit(request(prompt(6, 80), 10)).unwrap();
     let waiting: Vec<_> = (0..4).map(|_| engine.submit(request(prompt(7, 30), 4)).unwrap()).collect();
@@ -188,24 +194,24 @@ fn cancelling_in_the_middle_of_a_prompt_frees_everything_and_disturbs_nobody() {
     drain_into(&mut engine, &mut answers);
     assert_eq!(answers.of(kept).ids(), naive_greedy(&prompt(5, 6), 10));
     assert_eq!(answers.of(waiting[0]).ids(), naive_greedy(&prompt(7, 30), 4));
-    assert_eq!(engine.load(), before);
+    assert_eq!(settled(&engine), before);
 }
 
 #[test]
-fn three_hundred_requests_leave_the_pool_as_it_was() {
-    let mut engine = engine(EngineConfig { kv_tokens: Some(160), ..CONFIG });
-    let before = engine.load();
+fn five_hundred_requests_leave_the_pool_as_it_was() {
+    let mut engine = engine(EngineConfig { kv: KvSize::Tokens(160), ..CONFIG });
+    let before = settled(&engine);
     let (mut n_done, mut n_sent) = (0, 0u64);
-    while n_sent < 300 || !engine.is_idle() {
-        while n_sent < 300 && engine.submit(sampled(n_sent, 1 + u32::try_from(n_sent % 40).unwrap(), 3)).is_ok() {
+    while n_sent < 500 || !engine.is_idle() {
+        while n_sent < 500 && engine.submit(sampled(n_sent, 1 + u32::try_from(n_sent % 40).unwrap(), 3)).is_ok() {
             n_sent += 1;
         }
         let events = engine.step().unwrap();
         assert!(!events.is_empty(), "every step brings something");
         n_done += events.iter().filter(|(_, event)| matches!(event, zinc_engine::Event::Done(_))).count();
     }
-    assert_eq!(n_done, 300);
-    assert_eq!(engine.load(), before);
+    assert_eq!(n_done, 500);
+    assert_eq!(settled(&engine), before);
 }
 
 #[test]

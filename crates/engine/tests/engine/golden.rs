@@ -6,7 +6,9 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
+use zinc_engine::config::KvSize;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_graph::backend::KvFormat;
 use zinc_graph::reference::Reference;
@@ -21,9 +23,12 @@ const CONFIG: EngineConfig = EngineConfig {
     context_tokens: 160,
     sequences_max: 2,
     step_tokens: 45,
-    kv_tokens: Some(200),
+    kv: KvSize::Tokens(200),
     kv_format: KvFormat::F32,
     queue_max: 4,
+    snapshot_bytes: 1 << 20,
+    snapshot_tokens: 48,
+    decode_gap_max: Duration::from_secs(60),
 };
 
 fn check(name: &str) {

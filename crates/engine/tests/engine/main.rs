@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+mod architectures;
 mod generation;
 mod golden;
 mod probe;
 mod refusals;
 mod runtime;
+mod sharing;
+mod structured;
 mod tiny;

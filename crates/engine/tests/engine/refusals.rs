@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use zinc_engine::config::{ConfigError, Warning};
+use zinc_engine::config::{ConfigError, KvSize, Warning};
+use zinc_engine::constraint::{Constraint, ConstraintError};
 use zinc_engine::kv::{KvError, OutOfPages};
 use zinc_engine::sampler::{Sampling, SamplingError};
 use zinc_engine::scheduler::Refusal;
@@ -28,6 +29,12 @@ fn requests_that_make_no_sense_are_refused_with_their_numbers() {
     check(request(prompt(1, 96), 4), "the prompt has 96 tokens, which leaves no room in a context of 96");
     check(request(vec![1], 0), "`max_tokens` is 0; it must be at least 1");
     check(Request { logprobs: Some(101), ..good() }, "101 top log probabilities are wanted, at most 100 are given");
+    check(Request { n_choices: 0, ..good() }, "0 choices are wanted; it must be 1 to 128");
+    check(Request { n_choices: 129, ..good() }, "129 choices are wanted; it must be 1 to 128");
+    check(Request { boundaries: vec![2, 3], ..good() }, "a message ends at position 3, the prompt has 2 tokens");
+    let constraint = Some(Constraint::Regex("a".into()));
+    let error = refused(Request { constraint, ..good() });
+    assert!(matches!(error, Error::Constraint(ConstraintError::NoVocabulary)) && error.is_client_fault());
     let sampling = Sampling { top_p: 0.0, ..Sampling::greedy() };
     check(Request { sampling, ..good() }, "`top_p` is 0; it must be above 0 and at most 1");
     let sampling = Sampling { logit_bias: vec![(N_VOCAB, 1.0)], ..Sampling::greedy() };
@@ -49,7 +56,7 @@ fn a_full_queue_refuses_and_takes_again_later() {
         engine.submit(request(vec![1], 4)).unwrap();
     }
     let error = engine.submit(request(vec![1], 4)).unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::QueueFull { queue_max: 2 })));
+    assert!(matches!(error, Error::Refused(Refusal::QueueFull { queue_max: 2 })) && error.is_busy());
     engine.step().unwrap();
     engine.submit(request(vec![1], 4)).unwrap();
     assert_eq!(drain(&mut engine).0.len(), 3);
@@ -57,7 +64,7 @@ fn a_full_queue_refuses_and_takes_again_later() {
 
 #[test]
 fn what_the_pool_could_never_hold_is_refused_and_what_it_cannot_hold_now_waits() {
-    let mut engine = engine(EngineConfig { kv_tokens: Some(64), ..CONFIG });
+    let mut engine = engine(EngineConfig { kv: KvSize::Tokens(64), ..CONFIG });
     let error = engine.submit(request(prompt(1, 60), 5)).unwrap_err();
     assert!(matches!(error, Error::Refused(Refusal::NeverFits(OutOfPages { needed: 5, free: 4, n_pages: 4 }))));
     for _ in 0..2 {

@@ -1,9 +1,11 @@
 //! A tiny random transformer, an engine around it, and a driver that collects answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use zinc_engine::config::KvSize;
 use zinc_engine::request::{Done, Event, FinishReason, Request, RequestId, Token};
-use zinc_engine::sampler::Sampling;
+use zinc_engine::scheduler::Load;
 use zinc_engine::{Engine, EngineConfig, Error};
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{Backend, KvFormat, WeightData};
@@ -27,9 +29,12 @@ pub(crate) const CONFIG: EngineConfig = EngineConfig {
     context_tokens: 96,
     sequences_max: 3,
     step_tokens: 16,
-    kv_tokens: None,
+    kv: KvSize::Contexts,
     kv_format: KvFormat::F32,
     queue_max: 8,
+    snapshot_bytes: 0,
+    snapshot_tokens: 32,
+    decode_gap_max: Duration::from_secs(60),
 };
 
 /// Two layers of attention and feed-forward over a vocabulary of 61.
@@ -147,28 +152,29 @@ pub(crate) fn engine_on(backend: Box<dyn Backend>, config: EngineConfig) -> Engi
 
 /// A prompt of `n` tokens, different for each `which`.
 pub(crate) fn prompt(which: u64, n: u32) -> Vec<u32> {
+    prompt_below(N_VOCAB, which, n)
+}
+
+/// A prompt of `n` tokens of a vocabulary of `n_vocab`.
+pub(crate) fn prompt_below(n_vocab: u32, which: u64, n: u32) -> Vec<u32> {
     let mut random = Seeded(which.wrapping_mul(977));
-    (0..n).map(|_| random.below(N_VOCAB)).collect()
+    (0..n).map(|_| random.below(n_vocab)).collect()
 }
 
 /// A greedy request without stop ids.
 pub(crate) fn request(prompt: Vec<u32>, max_tokens: u32) -> Request {
-    Request {
-        prompt,
-        max_tokens,
-        sampling: Sampling::greedy(),
-        seed: 0,
-        stop_ids: vec![],
-        logprobs: None,
-        echo_logits: false,
-    }
+    Request::greedy(prompt, max_tokens)
 }
 
 /// Everything that happened to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
+    /// How many were before it, each time that it was told.
+    pub(crate) queue: Vec<u32>,
     pub(crate) prefills: Vec<(u32, u32)>,
     pub(crate) tokens: Vec<Token>,
+    /// Choices in the order in which they ended.
+    pub(crate) choices: Vec<(u32, FinishReason)>,
     pub(crate) done: Option<Done>,
 }
 
@@ -176,13 +182,26 @@ impl Answer {
     pub(crate) fn add(&mut self, event: Event) {
         assert!(self.done.is_none(), "nothing comes after Done, but {event:?} did");
         match event {
-            Event::Prefill { computed, total } => {
-                assert!(self.tokens.is_empty(), "the prompt is computed before the first token");
+            Event::Queued { ahead } => {
+                assert!(self.prefills.is_empty(), "a request waits before it begins");
+                self.queue.push(ahead);
+            }
+            Event::Prefill { computed, cached, total } => {
+                assert!(self.tokens.is_empty() && cached < computed && computed <= total);
                 self.prefills.push((computed, total));
             }
-            Event::Token(token) => self.tokens.push(token),
+            Event::Token(token) => {
+                assert!(self.choices.iter().all(|(choice, _)| *choice != token.choice), "a choice ends once");
+                self.tokens.push(token);
+            }
+            Event::ChoiceDone { choice, reason } => self.choices.push((choice, reason)),
             Event::Done(done) => self.done = Some(done),
         }
+    }
+
+    /// The ids of one of several choices.
+    pub(crate) fn of_choice(&self, choice: u32) -> Vec<u32> {
+        self.tokens.iter().filter(|t| t.choice == choice).map(|t| t.id).collect()
     }
 
     pub(crate) fn ids(&self) -> Vec<u32> {
@@ -217,6 +236,11 @@ impl Answers {
     }
 }
 
+/// The load without what is only kept for later.
+pub(crate) fn settled(engine: &Engine) -> Load {
+    Load { n_kept_pages: 0, n_snapshots_used: 0, ..engine.load() }
+}
+
 /// Steps until the engine is idle.
 pub(crate) fn drain(engine: &mut Engine) -> Answers {
     let mut answers = Answers::default();
@@ -224,11 +248,14 @@ pub(crate) fn drain(engine: &mut Engine) -> Answers {
     answers
 }
 
-/// Steps until the engine is idle; every step has to bring something.
+/// Steps until the engine is idle. A step may bring nothing while an interrupted sequence is computed once more, but
+/// not for long.
 pub(crate) fn drain_into(engine: &mut Engine, answers: &mut Answers) {
+    let mut n_quiet = 0;
     while !engine.is_idle() {
         let events = engine.step().unwrap();
-        assert!(!events.is_empty(), "requests wait and nothing runs: {:?}", engine.load());
+        n_quiet = if events.is_empty() { n_quiet + 1 } else { 0 };
+        assert!(n_quiet < 100, "requests wait and nothing happens: {:?}", engine.load());
         answers.add(events);
     }
 }

@@ -1,0 +1,370 @@
+//! Who runs, and how much of it in the next step.
+//!
+//! First come, first served: sequences wait in one bounded queue in the order of arrival, and the
+//! first of it starts as soon as there are a slot and pages for the tokens that it has. Pages for
+//! tokens to come are taken as they come; when none are left, the sequence that arrived last loses
+//! its own and waits again at its place, to be computed once more. So the first to arrive always
+//! goes on, and whoever is before a sequence ends some time: nobody waits for ever.
+//!
+//! Each step has one budget of tokens. Sequences that decode take one token each, first; what is
+//! left goes to prompts in order of arrival, so a long prompt is computed in chunks beside the
+//! decodes, and no more of it than the caller allows beside them. Nothing here knows a graph or a
+//! model: it counts pages and tokens.
+
+mod counters;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+pub use counters::{Counters, Load};
+
+use crate::kv::{Allocation, Kv, KvError, KvLimits, OutOfPages, StateCopy, pages_for};
+use crate::request::{FinishReason, RequestId, SequenceId};
+use crate::sequence::{Running, Sequence};
+
+/// What the scheduler stays inside, fixed at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerLimits {
+    /// Pages and slots; `n_slots` sequences run at once, at most `step_tokens`.
+    pub kv: KvLimits,
+    /// Tokens of one step.
+    pub step_tokens: u32,
+    /// Requests that wait to begin.
+    pub queue_max: u32,
+    /// Tokens between snapshots of recurrent state, a multiple of a page.
+    pub snapshot_tokens: u32,
+}
+
+/// One sequence's part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The sequence.
+    pub id: SequenceId,
+    /// Its next tokens that are computed.
+    pub n_tokens: u32,
+    /// They are its last, so that the step chooses a token.
+    pub is_output: bool,
+}
+
+/// Waiting and running sequences and the memory they share.
+#[derive(Debug)]
+pub struct Scheduler {
+    limits: SchedulerLimits,
+    pub(crate) kv: Kv,
+    /// In the order of arrival.
+    pub(crate) waiting: VecDeque<Sequence>,
+    /// In the order of arrival.
+    pub(crate) running: Vec<Running>,
+    /// Waiting requests that have not begun.
+    n_queued: usize,
+    counters: Counters,
+}
+
+impl Scheduler {
+    /// A scheduler with nothing to do.
+    ///
+    /// # Panics
+    /// If more sequences may decode than a step has tokens, or snapshots do not lie at the ends of pages.
+    #[must_use]
+    pub fn new(limits: SchedulerLimits) -> Scheduler {
+        assert!(limits.kv.n_slots <= limits.step_tokens, "every running sequence must fit into one step");
+        assert!(limits.snapshot_tokens > 0 && limits.snapshot_tokens.is_multiple_of(crate::kv::PAGE_TOKENS));
+        Scheduler {
+            limits,
+            kv: Kv::new(limits.kv),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            n_queued: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Puts a sequence at the end of the queue.
+    ///
+    /// # Errors
+    /// The queue is full, or the sequence could never have its pages.
+    pub fn submit(&mut self, sequence: Sequence) -> Result<(), Refusal> {
+        let n_pages = self.kv.pool().n_pages();
+        let needed = pages_for(sequence.tokens_max()) as usize;
+        if needed > n_pages {
+            return Err(Refusal::NeverFits(OutOfPages { needed, free: n_pages, n_pages }));
+        }
+        if self.n_queued >= self.limits.queue_max as usize {
+            return Err(Refusal::QueueFull { queue_max: self.limits.queue_max });
+        }
+        self.wait(sequence);
+        Ok(())
+    }
+
+    /// Starts what can start and chooses the next step; empty when nothing runs. While sequences decode, prompts get
+    /// no more than `prefill_tokens` of it.
+    ///
+    /// # Panics
+    /// If memory is held by nobody, which would be a fault of the scheduler or an unreleased
+    /// [`Scheduler::claim`].
+    pub fn schedule(&mut self, now: Instant, prefill_tokens: u32) -> Vec<Chunk> {
+        self.admit(now);
+        let mut chunks = Vec::with_capacity(self.running.len());
+        let mut index = 0;
+        while index < self.running.len() {
+            if self.running[index].sequence.n_pending() == 1 && self.make_room(index) {
+                let id = self.running[index].sequence.id;
+                chunks.push(Chunk { id, n_tokens: 1, is_output: true });
+            }
+            index += 1;
+        }
+        let n_decodes = u32::try_from(chunks.len()).expect("no more run than there are slots");
+        let left = self.limits.step_tokens - n_decodes;
+        let mut budget = if n_decodes > 0 { left.min(prefill_tokens.max(1)) } else { left };
+        for Running { sequence, .. } in &self.running {
+            let n_pending = sequence.n_pending();
+            if n_pending > 1 && budget > 0 {
+                let n_tokens = self.up_to_snapshot(sequence, n_pending.min(budget));
+                budget -= n_tokens;
+                chunks.push(Chunk { id: sequence.id, n_tokens, is_output: n_tokens == n_pending });
+            }
+        }
+        chunks
+    }
+
+    /// Whoever came first starts first: when the first of the queue has to wait, so do the others.
+    fn admit(&mut self, now: Instant) {
+        while let Some(first) = self.waiting.front() {
+            // A page for each that runs, so that those do not lose what they have in the next steps.
+            let n_spare = u32::try_from(self.running.len()).expect("no more run than there are slots");
+            let Ok((kv, n_cached)) = self.kv.admit(&first.tokens, first.root, n_spare) else {
+                // Otherwise it would wait for ever: nobody is left who could free anything.
+                assert!(
+                    !self.running.is_empty(),
+                    "pages or slots are lost: nothing runs and {} does not fit",
+                    first.id
+                );
+                return;
+            };
+            if let Some(mut sequence) = self.waiting.pop_front() {
+                let is_new = !sequence.has_begun();
+                sequence.begin(n_cached, now);
+                if is_new {
+                    self.n_queued -= 1;
+                    self.counters.begun(&sequence);
+                }
+                let index = self.running.partition_point(|r| r.sequence.id < sequence.id);
+                self.running.insert(index, Running { sequence, kv });
+            }
+        }
+    }
+
+    /// A page for the next token of a running sequence, from those that arrived after it if need be. False if it
+    /// had to give up its own.
+    fn make_room(&mut self, index: usize) -> bool {
+        loop {
+            let Running { sequence, kv } = &mut self.running[index];
+            if self.kv.grow(kv, sequence.n_tokens()).is_ok() {
+                return true;
+            }
+            let newest = self.running.len() - 1;
+            assert!(newest > 0, "pages are lost: one sequence alone does not fit");
+            self.preempt(newest);
+            if newest == index {
+                return false;
+            }
+        }
+    }
+
+    fn preempt(&mut self, index: usize) {
+        let Running { mut sequence, kv } = self.running.remove(index);
+        self.kv.release(kv);
+        sequence.n_computed = 0;
+        self.counters.n_preemptions += 1;
+        self.wait(sequence);
+    }
+
+    /// Cuts a chunk where the recurrent state is to be kept.
+    fn up_to_snapshot(&self, sequence: &Sequence, n_tokens: u32) -> u32 {
+        if self.limits.kv.n_snapshots == 0 {
+            return n_tokens;
+        }
+        n_tokens.min(sequence.next_snapshot(self.limits.snapshot_tokens) - sequence.n_computed)
+    }
+
+    fn wait(&mut self, sequence: Sequence) {
+        self.n_queued += usize::from(!sequence.has_begun());
+        let index = self.waiting.partition_point(|s| s.id < sequence.id);
+        self.waiting.insert(index, sequence);
+    }
+
+    /// A chunk of the last step is computed. Says whether more of the prompt is computed than ever before; nothing if
+    /// the sequence does not run any more.
+    pub fn complete(&mut self, chunk: &Chunk) -> Option<bool> {
+        let index = self.index_of(chunk.id)?;
+        let Running { sequence, kv } = &mut self.running[index];
+        let end = sequence.n_computed + chunk.n_tokens;
+        let snapshot = self.limits.kv.n_snapshots > 0 && end == sequence.next_snapshot(self.limits.snapshot_tokens);
+        if sequence.n_pending() > 1 {
+            self.counters.prefill_tokens += u64::from(chunk.n_tokens);
+        }
+        let is_news = sequence.advance(chunk.n_tokens);
+        self.kv.computed(kv, &sequence.tokens, end, snapshot);
+        if chunk.is_output && !sequence.siblings.is_empty() {
+            let choices = std::mem::take(&mut sequence.siblings);
+            let siblings: Vec<Sequence> = choices.into_iter().map(|choice| sequence.sibling(choice)).collect();
+            siblings.into_iter().for_each(|sibling| self.wait(sibling));
+        }
+        Some(is_news)
+    }
+
+    /// Gives a running sequence the token that was chosen for it and says whether it is the last one.
+    ///
+    /// # Panics
+    /// If the sequence does not run.
+    pub fn accept(&mut self, id: SequenceId, token: u32, now: Instant) -> Option<FinishReason> {
+        self.counters.generated_tokens += 1;
+        self.sequence_mut(id).expect("only running sequences get tokens").accept(token, now)
+    }
+
+    /// A running sequence.
+    #[must_use]
+    pub fn running(&self, id: SequenceId) -> Option<&Running> {
+        self.index_of(id).map(|index| &self.running[index])
+    }
+
+    /// A running sequence, to be advanced.
+    pub fn sequence_mut(&mut self, id: SequenceId) -> Option<&mut Sequence> {
+        self.index_of(id).map(|index| &mut self.running[index].sequence)
+    }
+
+    fn index_of(&self, id: SequenceId) -> Option<usize> {
+        self.running.binary_search_by_key(&id, |r| r.sequence.id).ok()
+    }
+
+    /// Takes a sequence out, wherever it is, and frees what it held. Choices that waited for its prompt stay.
+    pub fn remove(&mut self, id: SequenceId) -> Option<Sequence> {
+        let mut sequence = self.take(id)?;
+        let mut siblings = std::mem::take(&mut sequence.siblings);
+        if !siblings.is_empty() {
+            let mut next = sequence.sibling(siblings.remove(0));
+            next.siblings = siblings;
+            self.wait(next);
+        }
+        Some(sequence)
+    }
+
+    /// Takes all sequences of a request out.
+    pub fn remove_request(&mut self, id: RequestId) -> Vec<Sequence> {
+        let running = self.running.iter().map(|r| r.sequence.id);
+        let ids: Vec<SequenceId> =
+            running.chain(self.waiting.iter().map(|s| s.id)).filter(|s| s.request == id).collect();
+        ids.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// Takes out a choice that waits for the prompt of its request. Says whether there was one.
+    pub fn remove_sibling(&mut self, id: SequenceId) -> bool {
+        let running = self.running.iter_mut().map(|r| &mut r.sequence);
+        let mut of_request = running.chain(&mut self.waiting).filter(|s| s.id.request == id.request);
+        of_request.any(|s| {
+            let before = s.siblings.len();
+            s.siblings.retain(|&choice| choice != id.choice);
+            s.siblings.len() < before
+        })
+    }
+
+    fn take(&mut self, id: SequenceId) -> Option<Sequence> {
+        if let Some(index) = self.index_of(id) {
+            let Running { sequence, kv } = self.running.remove(index);
+            self.kv.release(kv);
+            return Some(sequence);
+        }
+        let index = self.waiting.binary_search_by_key(&id, |s| s.id).ok()?;
+        let sequence = self.waiting.remove(index)?;
+        self.n_queued -= usize::from(!sequence.has_begun());
+        Some(sequence)
+    }
+
+    /// Takes every sequence out.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.n_queued = 0;
+        for Running { kv, .. } in self.running.drain(..) {
+            self.kv.release(kv);
+        }
+    }
+
+    /// Requests whose deadline has passed.
+    #[must_use]
+    pub fn expired(&self, now: Instant) -> Vec<RequestId> {
+        let sequences = self.running.iter().map(|r| &r.sequence).chain(&self.waiting);
+        let late = sequences.filter(|s| s.deadline.is_some_and(|deadline| deadline <= now));
+        let mut ids: Vec<RequestId> = late.map(|s| s.id.request).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Requests that have not begun, and how many sequences wait before each.
+    pub fn queue(&self) -> impl Iterator<Item = (RequestId, u32)> + '_ {
+        (0..).zip(&self.waiting).filter(|(_, s)| !s.has_begun()).map(|(ahead, s)| (s.id.request, ahead))
+    }
+
+    /// Memory for tokens that belong to no request.
+    ///
+    /// # Errors
+    /// There is not enough beside the running sequences.
+    pub fn claim(&mut self, n_tokens: u32) -> Result<Allocation, KvError> {
+        self.kv.claim(n_tokens)
+    }
+
+    /// Takes back what [`Scheduler::claim`] gave.
+    pub fn release(&mut self, allocation: Allocation) {
+        self.kv.release(allocation);
+    }
+
+    /// Copies of recurrent state to be carried out, in this order, before anything is computed.
+    pub fn take_copies(&mut self) -> Vec<StateCopy> {
+        self.kv.take_copies()
+    }
+
+    /// Nothing waits and nothing runs.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// What was counted since the start.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What is used of the limits.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let pool = self.kv.pool();
+        let (n_snapshots_used, n_snapshots) = self.kv.n_snapshots();
+        Load {
+            n_waiting: self.waiting.len(),
+            n_running: self.running.len(),
+            n_pages: pool.n_pages(),
+            n_free_pages: pool.n_free(),
+            n_kept_pages: pool.n_kept(),
+            n_snapshots,
+            n_snapshots_used,
+        }
+    }
+}
+
+/// Why a sequence is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too many wait already; later there may be room.
+    #[error("{queue_max} requests are waiting already, no more are taken")]
+    QueueFull {
+        /// The most that may wait.
+        queue_max: u32,
+    },
+    /// Even alone it would not fit.
+    #[error("the request can never run: {0}")]
+    NeverFits(OutOfPages),
+}
+
+#[cfg(test)]
+mod tests;
