@@ -195,7 +195,7 @@ fn open_wheel(path: &Path) -> Result<zip::ZipArchive<File>, String> {
     zip::ZipArchive::new(file).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn sha256_of(path: &Path) -> Option<String> {
+pub(crate) fn sha256_of(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut hash = Sha256::new();
     io::copy(&mut file, &mut hash).ok()?;

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+mod clients;
 mod fetch;
 mod kernels;
 mod run;
@@ -19,6 +20,7 @@ cargo xtask <command>
   test     fetch the test models, then run every check: format, lints, tidy, unit and model tests, then `vulkan`
            (--no-vulkan leaves that part out)
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
+  clients  run the official OpenAI and Anthropic clients against a server (needs Python, Node and the fetched models)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,
            rdna and smoke, all by default; --bless writes crates/vulkan/baselines/rdna.txt anew
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some("test") => test::all(&root, &rest),
         Some("vulkan") => vulkan::Request::parse(&rest).and_then(|request| vulkan::run(&root, &request)),
         Some("fetch") => fetch::all(&root),
+        Some("clients") => clients::all(&root),
         Some("kernels") => kernels::build(&root),
         Some("tidy") => xtask::tidy::report(&root),
         _ => {

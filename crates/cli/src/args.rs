@@ -3,6 +3,7 @@
 //! These types hold the words of the command line; what they mean for a model is decided in the
 //! commands.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -16,6 +17,9 @@ pub(crate) struct Cli {
     /// What to do; without a command, `--prompt` generates text.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// Flags of a server, which `-p` starts.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     /// Flags of plain generation.
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
@@ -26,7 +30,9 @@ Examples:
   zinc --prompt \"The capital of France is\"          complete a text with the default model
   zinc --chat --prompt \"Explain tides\" -m FILE      one turn of a chat, with the model's own template
   cat notes.txt | zinc --prompt - -n 200            the prompt from standard input
+  zinc chat                                         talk in the browser
   zinc chat --cli                                   talk in the terminal
+  zinc -p 8080 -m FILE                              serve OpenAI's API on this machine
   zinc inspect FILE                                 what a GGUF file holds
   zinc bench -m FILE                                how fast it runs here
 
@@ -36,8 +42,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model not found, 4 model not usab
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Talk with a model.
+    /// Talk with a model, in the browser or in this terminal.
     Chat(ChatArgs),
+    /// Serve the APIs of OpenAI and Anthropic, and the chat page.
+    Serve(ServeArgs),
     /// Show what a GGUF file holds: header, metadata, tensors.
     Inspect(InspectArgs),
     /// Turn a text into token ids.
@@ -113,7 +121,7 @@ pub(crate) struct DeviceArgs {
     /// Memory for snapshots of recurrent state, for models that have it (default: 512MiB).
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) snapshot_memory: Option<u64>,
-    /// Answers that are generated at once (default: 1).
+    /// Answers that are generated at once (default: 1; a server: 16).
     #[arg(long, value_name = "N")]
     pub(crate) max_seqs: Option<u32>,
     /// Requests that wait at most (default: 256).
@@ -230,6 +238,74 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// A server.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ServerArgs {
+    /// Port to serve on (default: 8080; `zinc chat`: 9090).
+    #[arg(short, long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Address to serve on; 0.0.0.0 is every address of this machine.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// Key that clients must show; may be given several times.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Vec<String>,
+    /// File with a key a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// Name by which clients may call this server, besides localhost and addresses; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Origin whose pages may call this server, as in https://example.org; `*` is any.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+    /// Form of the log's lines.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// Write the bodies of requests, and with them what people say, to the log.
+    #[arg(long)]
+    pub(crate) log_requests: bool,
+    /// Present the server to routers as this one.
+    #[arg(long, value_name = "SERVER", default_value = "zinc")]
+    pub(crate) compat: Compat,
+    /// Models that are loaded at once.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) max_models: usize,
+    /// Memory that loaded models may take together, as in 20GiB (default: as much as there is).
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) model_memory: Option<u64>,
+}
+
+/// Form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Words.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+/// As which server this one presents itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// As itself.
+    Zinc,
+    /// As vLLM.
+    Vllm,
+}
+
+/// `zinc serve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
 /// A conversation.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChatArgs {
@@ -245,6 +321,11 @@ pub(crate) struct ChatArgs {
     /// Tokens of an answer at most.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_tokens: u32,
+    /// Do not open the browser.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]

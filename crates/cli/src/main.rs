@@ -13,6 +13,7 @@ mod conversation;
 mod device;
 mod failure;
 mod interrupt;
+mod loader;
 mod logit_file;
 mod output;
 mod progress;
@@ -40,8 +41,10 @@ fn run(cli: &Cli) -> Outcome {
         return commands::devices::run(false);
     }
     match &cli.command {
+        None if cli.server.port.is_some() => commands::serve::run_plain(&cli.server, &cli.generate),
         None => commands::generate::run(&cli.generate),
         Some(Command::Chat(args)) => commands::chat::run(args),
+        Some(Command::Serve(args)) => commands::serve::run(args),
         Some(Command::Inspect(args)) => commands::inspect::run(args),
         Some(Command::Tokenize(args)) => commands::tokenize::encode(args),
         Some(Command::Detokenize(args)) => commands::tokenize::decode(args),

@@ -96,7 +96,7 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 }
 
 /// How this user's downloads go: `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY`.
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     Settings {
         hub_url: variable("HF_ENDPOINT").unwrap_or_else(|| HUB_URL.to_owned()),

@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("engine", &["models", "graph", "gguf"]),
     ("hub", &["models", "gguf"]),
     ("testkit", &["gguf", "graph", "models"]),
-    ("cli", &["gguf", "tokenizer", "graph", "models", "cpu", "vulkan", "engine", "hub"]),
+    ("cli", &["gguf", "tokenizer", "graph", "models", "cpu", "vulkan", "engine", "hub", "server"]),
     ("server", &["engine", "tokenizer", "hub"]),
 ];
 

@@ -1,4 +1,4 @@
-//! `zinc chat --cli`: a conversation in the terminal.
+//! `zinc chat`: a conversation in the browser, or with `--cli` in the terminal.
 
 use std::time::Instant;
 
@@ -6,6 +6,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::args::ChatArgs;
+use crate::commands::serve;
 use crate::conversation::{Conversation, Speaker};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -20,8 +21,7 @@ A line that ends in \\ goes on in the next one. Ctrl-C stops an answer.";
 
 pub(crate) fn run(args: &ChatArgs) -> Outcome {
     if !args.cli {
-        return Err(Failure::usage("the chat page in the browser is not part of this version")
-            .remedy("zinc chat --cli   talks in the terminal"));
+        return serve::run_chat(args);
     }
     let interrupt = Interrupt::listen()?;
     let started = Instant::now();

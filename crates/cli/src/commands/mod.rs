@@ -12,6 +12,7 @@ pub(crate) mod logits;
 pub(crate) mod model;
 pub(crate) mod perplexity;
 pub(crate) mod selftest;
+pub(crate) mod serve;
 pub(crate) mod tokenize;
 
 use crate::failure::{Failure, Kind};

@@ -1,0 +1,209 @@
+//! The models of this machine, as the server asks for them: the catalog, and the file that was named with `-m`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zinc_engine::Runtime;
+use zinc_engine::sampler::Sampling;
+use zinc_gguf::Gguf;
+use zinc_hub::catalog::{self, Entry, Thinking};
+use zinc_hub::{Event, Folders, Phase};
+use zinc_server::models::{DeviceMemory, Known, LoadError, LoadErrorKind, Loaded, Loader, Progress, Stage};
+
+use crate::args::{DeviceArgs, ModelArgs};
+use crate::failure::{Failure, Kind};
+use crate::output::{dim, note, stderr_colours};
+use crate::session::{ModelFile, loaded, vocabulary};
+use crate::{device, resolve};
+
+/// What this machine has.
+pub(crate) struct Models {
+    device: DeviceArgs,
+    folders: Folders,
+    /// The file that was named, and the id that it goes by.
+    file: Option<(String, PathBuf)>,
+    first_id: String,
+}
+
+impl Models {
+    /// Checks what was named. Nothing is fetched or loaded yet.
+    pub(crate) fn new(args: &ModelArgs, device: DeviceArgs) -> Result<Models, Failure> {
+        let folders = resolve::folders()?;
+        let file = match &args.model {
+            Some(path) => {
+                zinc_hub::model_file(path).map_err(|e| resolve::failure(&e))?;
+                Some((id_of(path), path.clone()))
+            }
+            None => None,
+        };
+        let first_id = match (&file, &args.model_id) {
+            (Some((id, _)), _) => id.clone(),
+            (None, Some(id)) => {
+                zinc_hub::model_id(&folders, id).map_err(|e| resolve::failure(&e))?;
+                id.clone()
+            }
+            (None, None) => catalog::DEFAULT.id.to_string(),
+        };
+        Ok(Models { device, folders, file, first_id })
+    }
+
+    /// The model that is loaded at start.
+    pub(crate) fn first_id(&self) -> String {
+        self.first_id.clone()
+    }
+
+    /// The file of an id, and its entry in the catalog.
+    fn find(&self, id: &str) -> Result<(PathBuf, Option<&'static Entry>), LoadError> {
+        if let Some((_, path)) = self.file.as_ref().filter(|(name, _)| name == id) {
+            return Ok((path.clone(), None));
+        }
+        let entry = entry(id)?;
+        match self.folders.installed(entry) {
+            Ok(Some(installed)) => Ok((installed.path, Some(entry))),
+            Ok(None) => Err(LoadError {
+                kind: LoadErrorKind::NotInstalled,
+                message: format!("the model {id:?} is not on this machine; fetch it with POST /v1/models/{id}/pull"),
+            }),
+            Err(error) => Err(LoadError { kind: LoadErrorKind::Unusable, message: error.to_string() }),
+        }
+    }
+}
+
+/// The name of a file without its ending.
+fn id_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let id: String = stem.chars().map(plain).collect();
+    if id.is_empty() { "model".to_owned() } else { id }
+}
+
+fn entry(id: &str) -> Result<&'static Entry, LoadError> {
+    let unknown = || LoadError { kind: LoadErrorKind::Unknown, message: format!("there is no model {id:?}") };
+    catalog::find(id).ok_or_else(unknown)
+}
+
+impl Loader for Models {
+    fn known(&self) -> Vec<Known> {
+        let file = self.file.iter().map(|(id, path)| Known {
+            id: id.clone(),
+            name: None,
+            is_installed: true,
+            size_bytes: std::fs::metadata(path).ok().map(|metadata| metadata.len()),
+            memory_bytes: None,
+            quantization: None,
+            context_tokens: self.device.context,
+            created_unix: created(path),
+        });
+        let of_catalog = catalog::ENTRIES.iter().map(|entry| {
+            // A cache that cannot be read holds nothing that could be loaded.
+            let installed = self.folders.installed(entry).ok().flatten();
+            Known {
+                id: entry.id.to_string(),
+                name: Some(entry.name.to_owned()),
+                is_installed: installed.is_some(),
+                size_bytes: Some(entry.size_bytes),
+                memory_bytes: None,
+                quantization: Some(entry.quantisation.to_owned()),
+                context_tokens: self.device.context.or(Some(entry.context_tokens)),
+                created_unix: installed.and_then(|installed| created(&installed.path)),
+            }
+        });
+        file.chain(of_catalog).collect()
+    }
+
+    fn load(&self, id: &str, _: &mut dyn FnMut(Progress)) -> Result<Loaded, LoadError> {
+        let started = std::time::Instant::now();
+        let (path, entry) = self.find(id)?;
+        let unusable = |failure: Failure| load_error(failure, &path);
+        let gguf = Gguf::open(&path).map_err(|e| unusable(Failure::model(e)))?;
+        let file = ModelFile { path: path.clone(), gguf, entry };
+        let tokenizer = file.tokenizer().map_err(unusable)?;
+        let template = file.template(&tokenizer).map_err(|failure| failure.message);
+        let engine = file.engine(&self.device).map_err(unusable)?;
+        let engine = engine.with_vocabulary(vocabulary(&tokenizer)).map_err(|e| unusable(Failure::failed(e)))?;
+        let limits = *engine.limits();
+        note(&dim(&loaded(&path, &engine, started), stderr_colours()));
+        let size_bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let runtime = Runtime::start(engine).map_err(|e| unusable(Failure::failed(e)))?;
+        Ok(Loaded {
+            generator: Arc::new(runtime),
+            tokenizer: Arc::new(tokenizer),
+            template,
+            context_tokens: limits.config.context_tokens,
+            memory_bytes: size_bytes.saturating_add(limits.kv_bytes).saturating_add(limits.recurrent_bytes),
+            sampling: file.chat_sampling(),
+            thinking_sampling: entry.and_then(thinking_sampling),
+        })
+    }
+
+    fn pull(&self, id: &str, cancel: &Arc<AtomicBool>, progress: &mut dyn FnMut(Progress)) -> Result<(), LoadError> {
+        let entry = entry(id)?;
+        note(&format!("fetching {} ({})", entry.name, crate::output::bytes(entry.size_bytes)));
+        let mut on_event = |event: Event<'_>| {
+            let (done_bytes, total_bytes, message) = match event {
+                Event::Progress { phase, done, total } => (done, total, phase_text(phase).to_owned()),
+                Event::Trying { source } => (0, entry.size_bytes, format!("fetching from {source}")),
+                Event::Failed { source, .. } => {
+                    (0, entry.size_bytes, format!("{source} failed; trying the next source"))
+                }
+                Event::Retrying { .. } => (0, entry.size_bytes, "the connection was lost; trying again".to_owned()),
+            };
+            progress(Progress { stage: Stage::Download, done_bytes, total_bytes, message });
+        };
+        let pulled = zinc_hub::pull(entry, &self.folders, &resolve::settings(), cancel, &mut on_event);
+        pulled.map(|_| ()).map_err(|error| LoadError {
+            kind: match error {
+                zinc_hub::Error::Cancelled => LoadErrorKind::Cancelled,
+                _ => LoadErrorKind::Download,
+            },
+            message: error.to_string(),
+        })
+    }
+
+    fn device(&self) -> DeviceMemory {
+        let name = match self.device.device.as_str() {
+            "auto" | "cpu" => zinc_cpu::description(),
+            other => device::list().into_iter().find(|d| d.id == other).map_or(other.to_owned(), |d| d.name),
+        };
+        DeviceMemory { name, total_bytes: None }
+    }
+}
+
+fn phase_text(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Checking => "checking what is here",
+        Phase::Downloading => "downloading",
+        Phase::Unpacking => "unpacking",
+    }
+}
+
+/// How a model's authors sample from it when it thinks.
+fn thinking_sampling(entry: &'static Entry) -> Option<Sampling> {
+    let Thinking::Switch { sampling, .. } = entry.thinking else { return None };
+    Some(Sampling {
+        temperature: sampling.temperature,
+        top_k: sampling.top_k,
+        top_p: sampling.top_p,
+        min_p: sampling.min_p,
+        presence_penalty: sampling.presence_penalty,
+        ..Sampling::greedy()
+    })
+}
+
+fn created(path: &Path) -> Option<u64> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    modified.duration_since(std::time::UNIX_EPOCH).ok().map(|passed| passed.as_secs())
+}
+
+/// A failure as clients may see it: without the folders of this machine.
+fn load_error(failure: Failure, path: &Path) -> LoadError {
+    note(&format!("error: {}", failure.message));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let message = failure.message.replace(&path.display().to_string(), &name);
+    let kind = match failure.kind {
+        Kind::ModelNotFound => LoadErrorKind::NotInstalled,
+        _ => LoadErrorKind::Unusable,
+    };
+    LoadError { kind, message }
+}
