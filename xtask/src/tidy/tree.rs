@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Violation;
 
 /// Folders that are not part of the tree.
-const LEFT_OUT: [&str; 5] = ["target", ".git", ".cache", "corpus", "artifacts"];
+const LEFT_OUT: [&str; 6] = ["target", ".git", ".cache", "corpus", "artifacts", "node_modules"];
 /// Bytes that `fixtures/` may hold in all.
 const FIXTURES_BYTES_MAX: u64 = 48 << 20;
 
@@ -68,6 +68,12 @@ impl Tree {
     /// The Rust sources.
     pub fn rust(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|s| s.path.ends_with(".rs"))
+    }
+
+    /// The scripts and style sheets of the chat page and of its tests; what others wrote lies in folders named `vendor`.
+    pub fn page(&self) -> impl Iterator<Item = &Source> {
+        let is_page = |s: &&Source| [".js", ".mjs", ".css"].iter().any(|ending| s.path.ends_with(ending));
+        self.sources.iter().filter(is_page).filter(|s| !s.path.contains("/vendor/"))
     }
 
     /// The text of one file.

@@ -1,0 +1,21 @@
+// Start: theme, chats, server, view, keys.
+
+import { html, render } from "./html.js";
+import { keepPending, openAll } from "./conversations.js";
+import { listen } from "./keys.js";
+import { refresh } from "./models.js";
+import { applyTheme, settings } from "./settings.js";
+import { state } from "./store.js";
+import { App } from "./ui/app.js";
+
+applyTheme();
+state.sidebar = settings.sidebar && !matchMedia("(max-width: 800px)").matches;
+await openAll();
+render(html`<${App} />`, document.getElementById("page"));
+listen();
+refresh();
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) keepPending();
+  else refresh();
+});
+window.addEventListener("pagehide", keepPending);

@@ -1,0 +1,266 @@
+// A small server that plays the API for the page: scripted answers, faults and progress, no model.
+//
+// `state` may be changed by a test while it runs. Static files come from `page/` with the same headers as the real
+// server sends. Requests that came in are kept in `state.requests`; addresses under /leak are counted in `state.leaks`.
+
+import { createReadStream, existsSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { dirname, extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { scriptFor } from "./answers.mjs";
+
+const page = join(dirname(fileURLToPath(import.meta.url)), "../../page");
+const CSP =
+  "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'; " +
+  "require-trusted-types-for 'script'; trusted-types dompurify";
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
+};
+const GB = 1e9;
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export function freshState() {
+  return {
+    key: null,
+    ready: true,
+    requests: [],
+    leaks: [],
+    busy: 0,
+    faults: 0,
+    refuse: [],
+    loadMs: 20,
+    models: [
+      model("qwen35-2b-q4k-m", "Qwen3.5 2B", "loaded", 1.5, { reasoning: true, context_length: 32768 }),
+      model("qwen35-35b-a3b-q4k-xl", "Qwen3.5 35B-A3B", "downloaded", 21.7, { reasoning: true, context_length: 65536 }),
+      model("gpt-oss-20b-mxfp4", "gpt-oss 20B", "available", 12.1, { context_length: 131072, quantization: "MXFP4" }),
+      model("gpt-oss-120b-mxfp4", "gpt-oss 120B", "available", 63.4, {
+        context_length: 131072,
+        quantization: "MXFP4",
+        fits: false,
+      }),
+    ],
+  };
+}
+
+function model(id, name, state, gigabytes, more) {
+  return {
+    id,
+    object: "model",
+    created: 0,
+    owned_by: "zinc",
+    name,
+    state,
+    size_bytes: gigabytes * GB,
+    memory_bytes: gigabytes * 1.15 * GB,
+    fits: true,
+    quantization: "Q4_K_M",
+    default_sampling: { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0 },
+    ...more,
+  };
+}
+
+/** Starts it; `{ url, state, reset, close }`. */
+export async function startMock() {
+  const mock = { state: freshState() };
+  const server = createServer((request, response) => {
+    handle(mock, request, response).catch((error) => {
+      if (!response.headersSent) fail(response, 500, error.message);
+      else response.destroy();
+    });
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  mock.url = `http://127.0.0.1:${server.address().port}`;
+  mock.reset = () => {
+    mock.state = freshState();
+  };
+  mock.close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return mock;
+}
+
+async function handle(mock, request, response) {
+  const { state } = mock;
+  const url = new URL(request.url, mock.url);
+  if (url.pathname.startsWith("/leak")) {
+    state.leaks.push(request.url);
+    return response.writeHead(204).end();
+  }
+  const api = url.pathname.startsWith("/v1/");
+  if (!api && !["/ready", "/version"].includes(url.pathname)) return serveFile(url.pathname, response);
+  if (api && state.key && request.headers.authorization !== `Bearer ${state.key}`) {
+    return fail(response, 401, "a valid API key is needed", { code: "invalid_api_key" });
+  }
+  if (url.pathname === "/ready") {
+    return state.ready
+      ? send(response, 200, { status: "ready" })
+      : send(response, 503, { status: "loading", message: "loading Qwen3.5 2B", progress: 0.4 });
+  }
+  if (url.pathname === "/version") return send(response, 200, { version: "mock" });
+  if (url.pathname === "/v1/models") {
+    const used = state.models.filter((m) => m.state === "loaded").reduce((sum, m) => sum + m.memory_bytes, 0);
+    return send(response, 200, {
+      object: "list",
+      data: state.models,
+      memory: { device: "Mock GPU", total_bytes: 32 * GB, used_bytes: used },
+    });
+  }
+  let body = "";
+  for await (const chunk of request) body += chunk;
+  const verb = /^\/v1\/models\/([^/]+)\/(load|unload|pull)$/.exec(url.pathname);
+  if (verb) return manage(state, decodeURIComponent(verb[1]), verb[2], response);
+  if (url.pathname === "/v1/chat/completions") return chat(mock, JSON.parse(body), request, response);
+  return fail(response, 404, `no such path: ${url.pathname}`);
+}
+
+/** A file of the page, with the headers that the real server gives it. */
+export function serveFile(path, response) {
+  const file = join(page, normalize(path === "/" ? "/index.html" : path));
+  if (!file.startsWith(page) || !existsSync(file) || !statSync(file).isFile())
+    return fail(response, 404, "no such file");
+  response.writeHead(200, {
+    "Content-Type": TYPES[extname(file)] ?? "text/plain; charset=utf-8",
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+  });
+  return createReadStream(file).pipe(response);
+}
+
+async function manage(state, id, verb, response) {
+  const found = state.models.find((m) => m.id === id);
+  if (!found) return fail(response, 404, `the model ${id} does not exist`, { code: "model_not_found" });
+  if (verb === "unload") {
+    found.state = "downloaded";
+    return send(response, 200, {});
+  }
+  const emit = openStream(response);
+  const stage = verb === "pull" ? "download" : "load";
+  for (let step = 0; step <= 10 && !response.destroyed; step += 1) {
+    emit({ stage, done_bytes: (found.size_bytes * step) / 10, total_bytes: found.size_bytes });
+    await sleep(state.loadMs);
+  }
+  if (!response.destroyed) found.state = verb === "pull" ? "downloaded" : "loaded";
+  emit({ stage: "ready" });
+  return response.end("data: [DONE]\n\n");
+}
+
+async function chat(mock, body, request, response) {
+  const { state } = mock;
+  state.requests.push(body);
+  const refused = state.refuse.find((name) => name in body);
+  if (refused)
+    return fail(response, 400, `${refused} is not supported`, { param: refused, code: "unsupported_parameter" });
+  const said = String(body.messages.findLast((m) => m.role === "user")?.content ?? "");
+  if (!state.models.some((m) => m.id === body.model))
+    return fail(response, 404, `the model ${body.model} does not exist`, { code: "model_not_found" });
+  if (state.busy > 0) {
+    state.busy -= 1;
+    return fail(response, 429, "the queue is full", { type: "rate_limit_error" }, { "Retry-After": "1" });
+  }
+  if (state.faults > 0 || /\bboom\b/.test(said)) {
+    state.faults -= 1;
+    return fail(response, 500, "the device was lost");
+  }
+  if (/\boverflow\b/.test(JSON.stringify(body.messages)) && body.messages.length > 1) {
+    return fail(response, 400, "the prompt has 40000 tokens, the context 32768", { code: "context_length_exceeded" });
+  }
+  await loadOnDemand(
+    state,
+    state.models.find((m) => m.id === body.model),
+  );
+  return answer(mock, body, said, request, response);
+}
+
+/** As the real server: the request waits, and the list of models tells how far it is. */
+async function loadOnDemand(state, model) {
+  if (model.state !== "downloaded") return;
+  model.state = "loading";
+  for (let step = 0; step <= 10; step += 1) {
+    model.progress = { stage: "load", done_bytes: (model.size_bytes * step) / 10, total_bytes: model.size_bytes };
+    await sleep(state.loadMs);
+  }
+  model.state = "loaded";
+}
+
+async function answer(mock, body, said, request, response) {
+  const open = body.continue_final_message ? body.messages.at(-1).content : "";
+  const script = scriptFor(said, mock.url);
+  const emit = openStream(response);
+  let gone = false;
+  response.on("close", () => {
+    gone = true;
+  });
+  if (script.queue) {
+    for (let ahead = script.queue; ahead > 0; ahead -= 1) {
+      emit({ choices: [], prompt_progress: { queue_position: ahead } });
+      await sleep(150);
+    }
+    for (let done = 1024; done <= script.prefill; done += 512) {
+      emit({
+        choices: [],
+        prompt_progress: { queue_position: 0, total: script.prefill, cache: 1024, processed: done },
+      });
+      await sleep(60);
+    }
+  }
+  let sent = 0;
+  for (const [field, text] of [
+    ["reasoning_content", open ? "" : (script.reasoning ?? "")],
+    ["content", script.text.slice(open.length)],
+  ]) {
+    for (let at = 0; at < text.length && !gone; at += script.size ?? 6) {
+      emit(delta({ [field]: text.slice(at, at + (script.size ?? 6)) }));
+      sent += 1;
+      if (sent === script.breakAfter) return response.destroy();
+      if (sent === script.faultAfter)
+        return response.end(`data: ${JSON.stringify({ error: { message: "the device was lost", code: 503 } })}\n\n`);
+      await sleep(script.pauseMs);
+    }
+  }
+  if (gone) {
+    mock.state.stopped = sent;
+    return undefined;
+  }
+  emit(delta({}, script.finish ?? "stop"));
+  const prompt = 120 + JSON.stringify(body.messages).length / 4;
+  emit({
+    choices: [],
+    usage: {
+      prompt_tokens: Math.round(prompt),
+      completion_tokens: sent,
+      total_tokens: Math.round(prompt) + sent,
+      prompt_tokens_details: { cached_tokens: 96 },
+    },
+    timings: {
+      queue_ms: 2,
+      prefill_ms: 84,
+      decode_ms: sent * 9,
+      prompt_per_second: 3480.2,
+      predicted_per_second: 108.4,
+    },
+  });
+  return response.end("data: [DONE]\n\n");
+}
+
+const delta = (fields, finish = null) => ({ choices: [{ index: 0, delta: fields, finish_reason: finish }] });
+
+function openStream(response) {
+  response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+  response.write(": open\n\n");
+  return (value) => response.write(`data: ${JSON.stringify(value)}\n\n`);
+}
+
+function send(response, status, value, headers = {}) {
+  response.writeHead(status, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(value));
+}
+
+function fail(response, status, message, more = {}, headers = {}) {
+  send(response, status, { error: { message, type: "invalid_request_error", code: null, ...more } }, headers);
+}
