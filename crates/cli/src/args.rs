@@ -73,6 +73,7 @@ impl Cli {
         match &self.command {
             None => Some(&self.generate.device),
             Some(Command::Chat(args)) => Some(&args.device),
+            Some(Command::Serve(args)) => Some(&args.device),
             Some(Command::Logits(args)) => Some(&args.device),
             Some(Command::Perplexity(args)) => Some(&args.device),
             Some(Command::Bench(args)) => Some(&args.device),

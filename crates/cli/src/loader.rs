@@ -12,10 +12,11 @@ use zinc_hub::{Event, Folders, Phase};
 use zinc_server::models::{DeviceMemory, Known, LoadError, LoadErrorKind, Loaded, Loader, Progress, Stage};
 
 use crate::args::{DeviceArgs, ModelArgs};
+use crate::device::Devices;
 use crate::failure::{Failure, Kind};
 use crate::output::{dim, note, stderr_colours};
+use crate::resolve;
 use crate::session::{ModelFile, loaded, vocabulary};
-use crate::{device, resolve};
 
 /// What this machine has.
 pub(crate) struct Models {
@@ -162,11 +163,14 @@ impl Loader for Models {
     }
 
     fn device(&self) -> DeviceMemory {
-        let name = match self.device.device.as_str() {
-            "auto" | "cpu" => zinc_cpu::description(),
-            other => device::list().into_iter().find(|d| d.id == other).map_or(other.to_owned(), |d| d.name),
-        };
-        DeviceMemory { name, total_bytes: None }
+        let id = self.device.device.as_str();
+        if matches!(id, "auto" | "cpu") {
+            return DeviceMemory { name: zinc_cpu::description(), total_bytes: None };
+        }
+        let gpus = Devices::find().gpus;
+        let gpu = gpus.into_iter().find(|gpu| gpu.id == id || id == "vulkan");
+        let total_bytes = gpu.as_ref().map(|gpu| gpu.memory.heap_bytes);
+        DeviceMemory { name: gpu.map_or(id.to_owned(), |gpu| gpu.name), total_bytes }
     }
 }
 

@@ -97,12 +97,7 @@ impl ModelFile {
     }
 
     /// An engine on an open device, with memory for keys and values as `kv` says or else as the arguments do.
-    pub(crate) fn engine_on(
-        &self,
-        device: &Device,
-        args: &DeviceArgs,
-        kv: Option<KvSize>,
-    ) -> Result<Engine, Failure> {
+    pub(crate) fn engine_on(&self, device: &Device, args: &DeviceArgs, kv: Option<KvSize>) -> Result<Engine, Failure> {
         let backend = device.backend(STEP_TOKENS.max(args.max_seqs.unwrap_or(1)))?;
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;

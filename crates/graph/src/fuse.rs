@@ -181,7 +181,8 @@ impl<'a> Rewriter<'a> {
         }
         let Some(weights) = joined(before.weights, &node) else { return };
         self.nodes[at] = None;
-        self.nodes[index] = Some(Node { op: Op::NormRope(NormRope { norm, rope }), inputs: before.inputs, weights, ..node });
+        self.nodes[index] =
+            Some(Node { op: Op::NormRope(NormRope { norm, rope }), inputs: before.inputs, weights, ..node });
     }
 
     fn rope_kv_write(&mut self, index: usize, node: Node) {
@@ -211,7 +212,8 @@ impl<'a> Rewriter<'a> {
         let mut inputs = before.inputs;
         inputs.push(gate);
         self.nodes[at] = None;
-        self.nodes[index] = Some(Node { op: Op::NormGlu(NormGlu { norm, glu }), inputs, weights: before.weights, ..node });
+        self.nodes[index] =
+            Some(Node { op: Op::NormGlu(NormGlu { norm, glu }), inputs, weights: before.weights, ..node });
     }
 
     fn expert_sum_add(&mut self, index: usize, node: Node) {

@@ -258,7 +258,9 @@ impl Tables {
         let mut of_node = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
             let rope = match node.op {
-                Op::Rope(rope) | Op::NormRope(NormRope { rope, .. }) | Op::RopeKvWrite(RopeKvWrite { rope, .. }) => rope,
+                Op::Rope(rope) | Op::NormRope(NormRope { rope, .. }) | Op::RopeKvWrite(RopeKvWrite { rope, .. }) => {
+                    rope
+                }
                 _ => {
                     of_node.push(None);
                     continue;

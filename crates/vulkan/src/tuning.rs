@@ -89,7 +89,14 @@ impl Tuning {
             },
             AMD | INTEL => base,
             // CPU drivers: small tiles, since a workgroup runs on one core.
-            _ => Tuning { tile_large: [32, 32, 32], tile_small: [32, 32, 32], subtile: [16, 16], subtile_small: [16, 16], integer_dot: false, ..base },
+            _ => Tuning {
+                tile_large: [32, 32, 32],
+                tile_small: [32, 32, 32],
+                subtile: [16, 16],
+                subtile_small: [16, 16],
+                integer_dot: false,
+                ..base
+            },
         }
     }
 
@@ -100,7 +107,8 @@ impl Tuning {
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
         let numbers: Option<Vec<u32>> = value.split('x').map(|n| n.parse().ok().filter(|&n| n <= 4096)).collect();
-        let numbers = numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
+        let numbers =
+            numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
         let place: &mut [u32] = match name {
             "matvec_rows" => std::slice::from_mut(&mut self.matvec_rows),
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),

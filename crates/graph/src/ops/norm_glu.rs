@@ -21,14 +21,7 @@ impl NormGlu {
         let (inputs, weights, rows, batch) = (&io.inputs[..1], io.weights, io.rows, io.batch);
         self.norm.reference(&mut Io { inputs, weights, outputs: &mut x, batch, resource: None, rows });
         let inputs = [io.inputs[1], x[0].as_slice()];
-        self.glu.reference(&mut Io {
-            inputs: &inputs,
-            weights: &[],
-            outputs: io.outputs,
-            batch,
-            resource: None,
-            rows,
-        });
+        self.glu.reference(&mut Io { inputs: &inputs, weights: &[], outputs: io.outputs, batch, resource: None, rows });
     }
 }
 

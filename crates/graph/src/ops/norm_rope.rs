@@ -36,9 +36,11 @@ impl NormRope {
 /// The parts, which a backend that has the fusion fuses itself.
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (mode, head_dim, n_rot, has_factors) in
-        [(RopeMode::HalfSplit, 128, 128, false), (RopeMode::HalfSplit, 256, 64, true), (RopeMode::Adjacent, 64, 64, true)]
-    {
+    for (mode, head_dim, n_rot, has_factors) in [
+        (RopeMode::HalfSplit, 128, 128, false),
+        (RopeMode::HalfSplit, 256, 64, true),
+        (RopeMode::Adjacent, 64, 64, true),
+    ] {
         for n_tokens in [1, 11] {
             let name = format!("norm_rope/{mode:?}/{head_dim}/{n_tokens}");
             cases.push(Case::new(name, 1e-5).tokens(n_tokens).start(1000).prepare(positive_factors).build(|b| {

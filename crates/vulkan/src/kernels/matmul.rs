@@ -216,7 +216,9 @@ impl Recorder<'_> {
         let (n_tokens, y) = match p.experts {
             Experts::None => {
                 let mut n_tokens = rows.most.next_power_of_two().min(self.tuning.matvec_tokens);
-                while n_tokens > 1 && XS_UNIT_BYTES * n_tokens * units_of(n_tokens, width) > self.traits.shared_bytes - XS_LEAVE {
+                while n_tokens > 1
+                    && XS_UNIT_BYTES * n_tokens * units_of(n_tokens, width) > self.traits.shared_bytes - XS_LEAVE
+                {
                     n_tokens /= 2;
                 }
                 (n_tokens, rows.most.div_ceil(n_tokens))

@@ -70,13 +70,7 @@ pub(super) fn prefill(engine: &mut Engine, n_tokens: u32, depth: u32, rep: u32) 
 }
 
 /// Tokens per second of `sequences` that generate `n_tokens` each side by side, all behind `depth` tokens.
-pub(super) fn decode(
-    engine: &mut Engine,
-    n_tokens: u32,
-    depth: u32,
-    sequences: u32,
-    rep: u32,
-) -> Result<f64, Failure> {
+pub(super) fn decode(engine: &mut Engine, n_tokens: u32, depth: u32, sequences: u32, rep: u32) -> Result<f64, Failure> {
     let mut waiting: HashSet<RequestId> = HashSet::new();
     for i in 0..sequences {
         waiting.insert(submit(engine, depth.max(1), n_tokens + 1, rep.wrapping_mul(1009).wrapping_add(i))?);
@@ -122,7 +116,8 @@ fn failed(reason: &FinishReason) -> Result<(), Failure> {
 /// A request of `n_prompt` varied ids.
 fn submit(engine: &mut Engine, n_prompt: u32, n_tokens: u32, seed: u32) -> Result<RequestId, Failure> {
     let n_vocab = engine.model().n_vocab;
-    let varied = |i: u32| (i.wrapping_add(1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(97_003)) >> 7) % n_vocab;
+    let varied =
+        |i: u32| (i.wrapping_add(1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(97_003)) >> 7) % n_vocab;
     let prompt = (0..n_prompt).map(varied).collect();
     let request = Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) };
     engine.submit(request).map_err(engine_error)

@@ -40,16 +40,15 @@ impl Head {
     /// Share of the copy bandwidth, where the weights of one token are read for every token.
     fn share(&self, figure: &Figure) -> Option<f64> {
         match figure.what {
-            What::Decode { sequences: 1, .. } => {
-                Some(figure.rates.spread().0 * self.weights as f64 / self.bandwidth?)
-            }
+            What::Decode { sequences: 1, .. } => Some(figure.rates.spread().0 * self.weights as f64 / self.bandwidth?),
             _ => None,
         }
     }
 }
 
 pub(super) fn as_text(head: &Head, reps: u32, figures: &[Figure]) -> String {
-    let mut text = format!("{:<22} {:>10} {:>10} {:>10} {:>7}   tok/s of {reps} runs\n", "", "median", "min", "max", "of bw");
+    let mut text =
+        format!("{:<22} {:>10} {:>10} {:>10} {:>7}   tok/s of {reps} runs\n", "", "median", "min", "max", "of bw");
     for figure in figures {
         let (median, least, most) = figure.rates.spread();
         let name = match figure.what {
@@ -101,8 +100,13 @@ pub(super) fn profile(profile: &Profile, bandwidth: Option<f64>) -> String {
         let rows = profile.rows(n_tokens);
         let total: f64 = rows.iter().map(|row| row.seconds).sum();
         let per_step = 1e6 / n_steps as f64;
-        let _ = writeln!(text, "\nsteps of {n_tokens} tokens: {:.1} us on the device, {n_steps} steps", total * per_step);
-        let _ = writeln!(text, "{:>9} {:>6} {:>6} {:>8} {:>7} {:>6}", "us/step", "share", "count", "us each", "GB/s", "of bw");
+        let _ =
+            writeln!(text, "\nsteps of {n_tokens} tokens: {:.1} us on the device, {n_steps} steps", total * per_step);
+        let _ = writeln!(
+            text,
+            "{:>9} {:>6} {:>6} {:>8} {:>7} {:>6}",
+            "us/step", "share", "count", "us each", "GB/s", "of bw"
+        );
         for row in rows {
             let each = row.seconds / row.count as f64;
             let rate = row.bytes as f64 / row.seconds.max(1e-12);
