@@ -77,11 +77,11 @@ unsafe fn said(device: vk::Device, functions: &DeviceFn, pipeline: vk::Pipeline)
     unsafe { get(device, &raw const executable, &raw mut count, found.as_mut_ptr()) }.result().ok()?;
     let mut statistics: Vec<(String, u64)> = Vec::new();
     for statistic in found {
-        // SAFETY: the format says which member of the union it is; all of ours are unsigned.
-        let value = match statistic.format {
-            vk::PipelineExecutableStatisticFormatKHR::UINT64 => unsafe { statistic.value.u64 },
-            _ => continue,
-        };
+        if statistic.format != vk::PipelineExecutableStatisticFormatKHR::UINT64 {
+            continue;
+        }
+        // SAFETY: the format says which member of the union it is.
+        let value = unsafe { statistic.value.u64 };
         statistics.push((text(&statistic.name), value));
     }
     // SAFETY: as the caller promises.
