@@ -1,6 +1,6 @@
 //! From `--device` to a backend, and what devices there are.
 //!
-//! `auto` is the CPU until a measurement says otherwise (docs/decisions/005); `vulkan` is the best GPU.
+//! `vulkan` is the best GPU, `auto` the same where there is one and else the CPU (docs/decisions/005).
 
 use std::path::PathBuf;
 
@@ -35,6 +35,11 @@ impl Devices {
         }
     }
 
+    /// What `auto` means here: a GPU that can be used, never a CPU driver, or else the CPU.
+    pub(crate) fn best(&self) -> String {
+        zinc_vulkan::candidate::pick(&self.gpus).map_or("cpu".to_owned(), |gpu| gpu.id.clone())
+    }
+
     /// What `--device` takes here.
     fn ids(&self) -> String {
         let ids = ["auto", "cpu"].into_iter().chain(self.gpus.iter().map(|gpu| gpu.id.as_str()));
@@ -53,8 +58,10 @@ pub(crate) enum Device {
 impl Device {
     /// Opens the device that the arguments ask for.
     pub(crate) fn open(args: &DeviceArgs) -> Result<Device, Failure> {
-        match args.device.as_str() {
-            "auto" | "cpu" => Ok(Device::Cpu { threads: threads(args)? }),
+        let named = args.device.as_str();
+        let id = if named == "auto" { Devices::find().best() } else { named.to_owned() };
+        match id.as_str() {
+            "cpu" => Ok(Device::Cpu { threads: threads(args)? }),
             id if id == "vulkan" || id.starts_with("vulkan:") => {
                 let opened = match pipeline_folder() {
                     Some(folder) => zinc_vulkan::Device::open_cached(id, &folder),

@@ -163,14 +163,17 @@ impl Loader for Models {
     }
 
     fn device(&self) -> DeviceMemory {
-        let id = self.device.device.as_str();
-        if matches!(id, "auto" | "cpu") {
+        let devices = Devices::find();
+        let id = match self.device.device.as_str() {
+            "auto" | "vulkan" => devices.best(),
+            id => id.to_owned(),
+        };
+        if id == "cpu" {
             return DeviceMemory { name: zinc_cpu::description(), total_bytes: None };
         }
-        let gpus = Devices::find().gpus;
-        let gpu = gpus.into_iter().find(|gpu| gpu.id == id || id == "vulkan");
+        let gpu = devices.gpus.into_iter().find(|gpu| gpu.id == id);
         let total_bytes = gpu.as_ref().map(|gpu| gpu.memory.heap_bytes);
-        DeviceMemory { name: gpu.map_or(id.to_owned(), |gpu| gpu.name), total_bytes }
+        DeviceMemory { name: gpu.map_or(id, |gpu| gpu.name), total_bytes }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A backend lists the fusions that it has kernels for; each is applied over the whole graph, in
 //! the backend's order. A fused op's reference is the composition of its parts, so a fused graph
-//! gives the same numbers by definition, which `tests/fuse.rs` checks on the reference.
+//! gives the same numbers by definition, which `tests/ops.rs` checks on the reference.
 
 use crate::graph::Graph;
 use crate::ops::{NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm, RopeKvWrite};

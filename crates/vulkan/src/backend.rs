@@ -379,7 +379,9 @@ impl Backend for Vulkan {
     }
 
     fn copy_bandwidth(&mut self) -> Result<Option<f64>, BackendError> {
-        measure::copy_bandwidth(&self.device.gpu, &mut self.commands).map(Some).map_err(|e| self.device_error(e))
+        let pipelines = &mut *self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let measured = measure::copy_bandwidth(&self.device.gpu, pipelines, &mut self.commands);
+        measured.map(Some).map_err(|e| self.device_error(e))
     }
 
     fn copy_state(&mut self, from: u32, to: u32) -> Result<(), BackendError> {

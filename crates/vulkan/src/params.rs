@@ -140,6 +140,7 @@ params! {
         softcap: f32,
     }
     Conv1d "conv1d" { x: F32s, taps: F32s, state: F32s, y: F32s, step: Step, n_channels: u32 }
+    CopyFours "copy" { x: F32s, y: F32s }
     DeltaGates "delta_gates" {
         alpha: F32s,
         b: F32s,

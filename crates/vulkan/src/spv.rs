@@ -26,6 +26,7 @@ spirv! {
     Attention "attention",
     AttentionTiles "attention_tiles",
     Conv1d "conv1d",
+    CopyFours "copy",
     DeltaGates "delta_gates",
     DeltaNet "delta_net",
     Elementwise "elementwise",
