@@ -1,7 +1,8 @@
 //! Plans of published models at their real sizes, recorded but not run: every pipeline that they need is made.
 //!
 //! Each model keeps one layer of each kind; its weights are zeros in the storage types of the usual files. On a
-//! pretended AMD card `cargo xtask vulkan` looks at the code that the driver made of these pipelines.
+//! pretended AMD card `cargo xtask vulkan` looks at the code that the driver made of these pipelines. `ZINC_PART=1/4` takes
+//! every fourth model.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -68,7 +69,8 @@ fn published_models_are_recorded() {
     };
     let device = Device::open(&candidate.id, &[]).unwrap();
     eprintln!("{} ({})", candidate.name, candidate.driver);
-    for (name, declared, mix) in models() {
+    let (part, n_parts) = part(&std::env::var("ZINC_PART").unwrap_or("1/1".to_owned()));
+    for (name, declared, mix) in models().into_iter().skip(part - 1).step_by(n_parts) {
         let graph = one_layer_of_each_kind(&declared.unwrap());
         let weights = graph.weights.iter().map(|weight| zeros(weight, mix)).collect();
         let mut vulkan = Vulkan::new(&device).unwrap();
@@ -79,6 +81,14 @@ fn published_models_are_recorded() {
         }
         eprintln!("{name}");
     }
+}
+
+/// `2/3` as numbers.
+fn part(text: &str) -> (usize, usize) {
+    let parsed = text.split_once('/').map(|(part, of)| (part.parse().unwrap(), of.parse().unwrap()));
+    let (part, of) = parsed.unwrap_or_else(|| panic!("ZINC_PART is `{text}`; it must be like 1/2"));
+    assert!(0 < part && part <= of, "ZINC_PART is `{text}`");
+    (part, of)
 }
 
 /// The model with the first layer of each kind alone.

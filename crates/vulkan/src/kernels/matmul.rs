@@ -233,9 +233,15 @@ impl Recorder<'_> {
         };
         let units = units_of(n_tokens, width);
         let mut constants = vec![p.w.0.id(), per_subgroup, n_tokens, p.epilogue as u32, activation, p.experts as u32];
-        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), units, u32::from(self.tuning.integer_dot)]);
+        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), units, u32::from(self.is_integer(p))]);
         let threads = self.tuning.matvec_threads.max(width);
         self.launch(threads, &constants, &params, [p.n_out.div_ceil(per_subgroup * threads / width), y, 1])
+    }
+
+    /// Whether a product multiplies stored bytes with integers: with floats it cannot.
+    fn is_integer(&self, p: &Product) -> bool {
+        let is_float = |dtype: DType| matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+        self.tuning.integer_dot && !(is_float(p.w.0) && is_float(p.w2.0))
     }
 
     fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
