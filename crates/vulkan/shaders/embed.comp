@@ -16,10 +16,12 @@ void main() {
         [[unroll]] for (uint i = 0; i < 8; i++) Vec4s(y).v[to + 8 * u + i] = scale * load_floats(DTYPE, table, row, 32 * u + 4 * i);
         return;
     }
-    Unit w = load_unit(DTYPE, table, row, u);
+    // Differences of whole numbers are exact, and so is a weight without a minimum up to its last rounding.
+    Unit w = make_bytes(DTYPE, table, row, u, load_raw(DTYPE, table, row, u));
     uvec2 at = 4 * halves(DTYPE, u);
+    vec2 low = centre(DTYPE) > 0 ? vec2(0) : vec2(w.sa.y, w.sb.y);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        Vec4s(y).v[to + at.x + i] = scale * (w.sa.x * raised(w.a[i]) + w.sa.y);
-        Vec4s(y).v[to + at.y + i] = scale * (w.sb.x * raised(w.b[i]) + w.sb.y);
+        Vec4s(y).v[to + at.x + i] = scale * (w.sa.x * (raised(w.a[i]) - (1024.0 + centre(DTYPE))) + low.x);
+        Vec4s(y).v[to + at.y + i] = scale * (w.sb.x * (raised(w.b[i]) - (1024.0 + centre(DTYPE))) + low.y);
     }
 }

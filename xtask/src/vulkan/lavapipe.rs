@@ -1,5 +1,5 @@
-//! The backend's tests on Mesa's CPU driver, which computes for real: subgroups of 8 with cooperative matrices, and
-//! again subgroups of 4, where the driver has no matrices and the kernels' plain twins run.
+//! The backend's tests on Mesa's CPU driver, which computes for real: subgroups of 8, with and without cooperative matrices, and
+//! again subgroups of 4, where the driver has no matrices.
 //!
 //! Nearly all of the time goes into LLVM, once per distinct pipeline. So LLVM's optimiser is off, which makes that five
 //! times shorter, and what is compiled for one program is cached for the others.
@@ -12,6 +12,10 @@ use super::jobs::{Job, TESTS_PASSED};
 /// finds sizes that lavapipe lacks; these two rules say nothing there.
 const FALSE_ALARMS: &str =
     "VUID-RuntimeSpirv-OpTypeCooperativeMatrixKHR-10163,VUID-RuntimeSpirv-OpCooperativeMatrixMulAddKHR-10060";
+
+/// Cases that run on cooperative matrices too: the tuned types and attention. LLVM takes five times as long over those kernels, so
+/// the other types run on their plain twins here, and on matrices where there is a GPU.
+const WITH_MATRICES: [&str; 3] = ["/Q4_K/", "/Q8_0/", "attention/"];
 
 /// Parts of the conformance table and of the tiny models, which run side by side.
 const N_PARTS: usize = 2;
@@ -33,7 +37,11 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Vec<Job> {
     let mut jobs = Vec::new();
     for part in 1..=N_PARTS {
         let shard = format!("{part}/{N_PARTS}");
-        jobs.push(wide(&format!("conformance, subgroups of 8, {shard}"), "conformance").env("ZINC_PART", &shard));
+        let job = wide(&format!("conformance, subgroups of 8, {shard}"), "conformance").env("ZINC_PART", &shard);
+        jobs.push(job.env("ZINC_TUNING", "matrix_cores=0"));
+    }
+    for cases in WITH_MATRICES {
+        jobs.push(wide(&format!("conformance with matrices, {cases}"), "conformance").env("ZINC_CASE", cases));
     }
     for part in 1..=N_PARTS {
         let shard = format!("{part}/{N_PARTS}");

@@ -262,6 +262,12 @@ vec4 raised(uint q) {
     return vec4(even.x, odd.x, even.y, odd.y);
 }
 
+// What is taken from q of types without a minimum of their own, so that s.y = -s.x * centre; 0 for others.
+float centre(uint dtype) {
+    if (dtype == Q4_1 || dtype == Q5_1 || dtype == Q2_K || dtype == Q4_K || dtype == Q5_K) return 0.0;
+    return dtype == MXFP4 ? 96.0 : 128.0;
+}
+
 // Four weights of a type without q, from column i of the row that begins at byte `row`.
 vec4 load_floats(uint dtype, U8s p, uint row, uint i) {
     if (dtype == F32) return Vec4s(p).v[(row >> 4) + (i >> 2)];
