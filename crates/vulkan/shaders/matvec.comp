@@ -132,8 +132,8 @@ void multiply(uint dtype, uint from, uint to, uint place, float live, uint count
         [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
             float a = 0, b = 0;
             [[unroll]] for (uint i = 0; i < 4; i++) {
-                a += dot(raised(now[mr].a[i]), part[i]);
-                b += dot(raised(now[mr].b[i]), part[4 + i]);
+                a += dot(raised(now[mr].a[i]) - 1024.0, part[i]);
+                b += dot(raised(now[mr].b[i]) - 1024.0, part[4 + i]);
             }
             vec2 sa = now[mr].sa, sb = now[mr].sb;
             sums[mr * NT + t] += live * (sa.x * a + sa.y * all_a + (sb.x * b + sb.y * all_b));
@@ -178,8 +178,7 @@ void product(uint dtype, uint from, uint to, uint base, uint first, uint t0, uin
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 uint mr = m * ROWS + r, row = row_at(m, r, base, first);
                 U8s matrix = m == 0 ? w : w2;
-                if (is_integer(dtype)) now[mr] = make_bytes(dtype, matrix, row, u, raws_now[mr]);
-                else now[mr] = make_unit(dtype, matrix, row, u, raws_now[mr]);
+                now[mr] = make_bytes(dtype, matrix, row, u, raws_now[mr]);
             }
         }
         multiply(dtype, from, to, u % UNITS, live, count);

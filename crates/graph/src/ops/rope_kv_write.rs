@@ -43,7 +43,8 @@ impl RopeKvWrite {
     }
 }
 
-/// The parts, which a backend that has the fusion fuses itself, seen through attention.
+/// The parts, which a backend that has the fusion fuses itself, seen through attention. A key that differs in its last
+/// bit may be rounded to the neighbour in f16: hence the tolerance.
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, mode, n_rot, is_normed) in [
@@ -53,32 +54,22 @@ pub(super) fn cases() -> Vec<Case> {
         ("normed_part", RopeMode::HalfSplit, 24, true),
     ] {
         for n_tokens in [1, 19] {
-            cases.push(Case::new(format!("rope_kv_write/{name}/{n_tokens}"), 1e-5).tokens(n_tokens).start(70).build(
-                |b| {
-                    let (q, k, v) =
-                        (b.input(Shape::tokens(256)), b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
-                    let rope = Rope { head_dim: 64, n_rot, mode, base: 1e4, position_scale: 1.0, yarn: None };
-                    let (mut q_heads, mut k_heads) = (q, k);
-                    if is_normed {
-                        let (of_q, of_k) = (b.vector("q_norm", 64), b.vector("k_norm", 64));
-                        q_heads = b.rms_norm_groups(q, Some(of_q), 64, 1e-6);
-                        k_heads = b.rms_norm_groups(k, Some(of_k), 64, 1e-6);
-                    }
-                    let (q, k) = (b.rope(q_heads, rope), b.rope(k_heads, rope));
-                    let cache = b.kv_cache(2, 64);
-                    b.kv_write(k, v, cache);
-                    let op = Attention {
-                        n_heads: 4,
-                        n_kv_heads: 2,
-                        head_dim: 64,
-                        scale: 0.125,
-                        window: n_tokens,
-                        softcap: 0.0,
-                    };
-                    let y = b.attention(q, cache, None, op);
-                    b.output(y);
-                },
-            ));
+            cases.push(Case::new(format!("rope_kv_write/{name}/{n_tokens}"), 1e-3).steps(&[70, n_tokens]).build(|b| {
+                let (q, k, v) = (b.input(Shape::tokens(256)), b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
+                let rope = Rope { head_dim: 64, n_rot, mode, base: 1e4, position_scale: 1.0, yarn: None };
+                let (mut q_heads, mut k_heads) = (q, k);
+                if is_normed {
+                    let (of_q, of_k) = (b.vector("q_norm", 64), b.vector("k_norm", 64));
+                    q_heads = b.rms_norm_groups(q, Some(of_q), 64, 1e-6);
+                    k_heads = b.rms_norm_groups(k, Some(of_k), 64, 1e-6);
+                }
+                let (q, k) = (b.rope(q_heads, rope), b.rope(k_heads, rope));
+                let cache = b.kv_cache(2, 64);
+                b.kv_write(k, v, cache);
+                let op = Attention { n_heads: 4, n_kv_heads: 2, head_dim: 64, scale: 0.125, window: 0, softcap: 0.0 };
+                let y = b.attention(q, cache, None, op);
+                b.output(y);
+            }));
         }
     }
     cases
