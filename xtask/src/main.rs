@@ -23,7 +23,7 @@ cargo xtask <command>
   clients  run the official OpenAI and Anthropic clients against a server (needs Python, Node and the fetched models)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,
-           rdna and smoke, all by default; --bless writes crates/vulkan/baselines/rdna.txt anew
+           rdna and smoke, all by default, and models (every tiny model, an hour); --bless writes crates/vulkan/baselines/rdna.txt anew
   tidy     only check the rules of the tree (sizes, imports, names, links)
 ";
 

@@ -22,7 +22,10 @@ fn backend() -> Option<Vulkan> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
     let open = || {
         let candidate = device::candidates().ok()?.into_iter().next()?;
-        Some(Device::open(&candidate.id, &[]).unwrap())
+        let mut device = Device::open(&candidate.id, &[]).unwrap();
+        // These tests compare f32 sums.
+        ["matrix_cores=0", "integer_dot=0"].iter().for_each(|entry| device.tuning_mut().set(entry).unwrap());
+        Some(device)
     };
     let device = DEVICE.get_or_init(open).as_ref();
     if device.is_none() {
