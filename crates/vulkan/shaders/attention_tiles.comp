@@ -129,7 +129,8 @@ void main() {
         }
         [[unroll]] for (uint m = 1; m < LANES; m *= 2) sum += subgroupShuffleXor(sum, m);
         total = total * less + sum;
-        if (subgroupAny(highest > most)) {
+        // Mesa's CPU driver, the one with tiles of 8, takes a barrier of a subgroup for one of the workgroup.
+        if (TILE == 8 || subgroupAny(highest > most)) {
             coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator> f = by_row(less);
             [[unroll]] for (uint d = 0; d < DEPTH; d++) sums[d] = sums[d] * f;
         }

@@ -15,7 +15,7 @@ const FALSE_ALARMS: &str =
 
 /// Cases that run on cooperative matrices too: the commonest type and attention. LLVM takes five times as long over those kernels, so
 /// the other types run on their plain twins here, and on matrices where there is a GPU.
-const WITH_MATRICES: [&str; 2] = ["/Q4_K/", "attention/"];
+const WITH_MATRICES: [&str; 2] = ["/Q4_K/", "attention/grouped"];
 
 /// Parts of the conformance table and of the tiny models, which run side by side.
 const N_PARTS: usize = 2;

@@ -50,7 +50,7 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Result<Vec<Job>, Strin
         .env("VK_INSTANCE_LAYERS", LAYER)
         .env("VK_LAYER_PATH", layers.to_string_lossy())
         .env("ZINC_PIPELINE_REPORT", report.to_string_lossy())
-        .env("ZINC_PART", &format!("{part}/{N_PARTS}"))
+        .env("ZINC_PART", format!("{part}/{N_PARTS}"))
     };
     Ok(FAMILIES.iter().flat_map(|family| (1..=N_PARTS).map(move |part| job(family, part))).collect())
 }
