@@ -103,8 +103,8 @@ pub(crate) struct ModelArgs {
 /// Where and with how much memory.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// Device to run on: `cpu`, `vulkan` (the best GPU), `vulkan:0`, `vulkan:PCI-ADDRESS` or `vulkan:UUID`;
-    /// `list` shows them.
+    /// Device to run on: `auto` (the best GPU, or the CPU where there is none), `cpu`, `vulkan` (the best GPU), `vulkan:0`,
+    /// `vulkan:PCI-ADDRESS` or `vulkan:UUID`; `list` shows them.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// Threads of the CPU device (default: the cores of this machine).

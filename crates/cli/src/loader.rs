@@ -1,8 +1,8 @@
 //! The models of this machine, as the server asks for them: the catalog, and the file that was named with `-m`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use zinc_engine::Runtime;
 use zinc_engine::sampler::Sampling;
@@ -25,6 +25,8 @@ pub(crate) struct Models {
     /// The file that was named, and the id that it goes by.
     file: Option<(String, PathBuf)>,
     first_id: String,
+    /// Asked of the driver once: it does not change while we run.
+    memory: OnceLock<DeviceMemory>,
 }
 
 impl Models {
@@ -46,7 +48,7 @@ impl Models {
             }
             (None, None) => catalog::DEFAULT.id.to_string(),
         };
-        Ok(Models { device, folders, file, first_id })
+        Ok(Models { device, folders, file, first_id, memory: OnceLock::new() })
     }
 
     /// The model that is loaded at start.
@@ -163,17 +165,23 @@ impl Loader for Models {
     }
 
     fn device(&self) -> DeviceMemory {
-        let devices = Devices::find();
-        let id = match self.device.device.as_str() {
-            "auto" | "vulkan" => devices.best(),
-            id => id.to_owned(),
-        };
-        if id == "cpu" {
-            return DeviceMemory { name: zinc_cpu::description(), total_bytes: None };
-        }
-        let gpu = devices.gpus.into_iter().find(|gpu| gpu.id == id);
-        let total_bytes = gpu.as_ref().map(|gpu| gpu.memory.heap_bytes);
-        DeviceMemory { name: gpu.map_or(id, |gpu| gpu.name), total_bytes }
+        self.memory.get_or_init(|| memory_of(&self.device.device)).clone()
+    }
+}
+
+/// The memory of the device that `--device` names.
+fn memory_of(named: &str) -> DeviceMemory {
+    let devices = Devices::find();
+    let id = match named {
+        "auto" | "vulkan" => devices.best(),
+        id => id.to_owned(),
+    };
+    if id == "cpu" {
+        return DeviceMemory { name: zinc_cpu::description(), total_bytes: None };
+    }
+    match zinc_vulkan::candidate::find(&devices.gpus, &id) {
+        Ok(gpu) => DeviceMemory { name: gpu.name.clone(), total_bytes: Some(gpu.memory.heap_bytes) },
+        Err(_) => DeviceMemory { name: id, total_bytes: None },
     }
 }
 

@@ -77,8 +77,9 @@ impl Tuning {
         };
         match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M. Prompt: 8,913 tok/s with this tile, 7,143 with 128x64x32 and 32x32. One token: 311 tok/s with
-            // these rows and threads, 271 with 256 threads, 294 with two rows and 256. Side by side: 414 tok/s of 4 sequences
-            // on the matrix-vector kernel, 353 of 8; 1,895 of 32 on matrix cores, which costs the same from 5 on.
+            // these rows and threads, 271 with 256 threads, 294 with two rows and 256. Side by side, all on the matrix-vector
+            // kernel: 414 tok/s of 4 sequences, 353 of 8, 364 of 16; on matrix cores: 1,895 of 32. Where they cross, between
+            // 4 and 32, is not measured.
             NVIDIA => Tuning {
                 tile_large: [128, 64, 64],
                 subtile: [64, 32],
