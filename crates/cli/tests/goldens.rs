@@ -10,7 +10,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "goldens are JSON numbers of known size")]
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -22,6 +22,7 @@ use zinc_engine::request::{Event, Request};
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
 use zinc_models::Model;
+use zinc_testkit::environment::model_file;
 use zinc_tokenizer::{DecodeOptions, Encode, Tokenizer};
 
 struct Case {
@@ -155,15 +156,4 @@ fn engine(file: &Gguf, kv_format: KvFormat) -> Engine {
 
 fn ids(list: &Value) -> Vec<u32> {
     list.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect()
-}
-
-/// The model, or a line that says why the test is skipped.
-fn model_file(root: &Path, name: &str) -> Option<PathBuf> {
-    let path = root.join(".cache/models").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var_os("ZINC_TEST_REQUIRE_MODELS").is_none(), "{} is missing", path.display());
-    eprintln!("SKIP: {name} is not here; `cargo xtask fetch` brings it");
-    None
 }

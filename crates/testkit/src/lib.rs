@@ -3,6 +3,7 @@
 //! Only tests depend on this crate. It holds no expected values of its own; they come from `fixtures/`.
 
 pub mod crowd;
+pub mod environment;
 mod error;
 pub mod golden;
 pub mod session;

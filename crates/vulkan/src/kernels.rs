@@ -104,11 +104,6 @@ impl Recorder<'_> {
     pub fn stages(&mut self, index: usize) -> Result<Vec<Vec<Dispatch>>, Error> {
         let graph = self.at.graph;
         let node = &graph.nodes[index];
-        match node.op {
-            Op::Router(p) => return self.router(node, p),
-            Op::Attention(p) => return Ok(vec![self.attention(node, &p)?]),
-            _ => {}
-        }
         let launch = match node.op {
             Op::Embed(p) => self.embed(node, p.scale)?,
             Op::RmsNorm(p) => self.rms_norm(node, p, false)?,
@@ -133,7 +128,8 @@ impl Recorder<'_> {
             Op::L2Norm(p) => self.l2_norm(node, p)?,
             Op::DeltaGates => self.delta_gates(node)?,
             Op::DeltaNet(p) => self.delta_net(node, p)?,
-            Op::Router(_) | Op::Attention(_) => unreachable!("returned above"),
+            Op::Router(p) => return self.router(node, p),
+            Op::Attention(p) => return Ok(vec![self.attention(node, &p)?]),
             Op::ExpertMatmul(p) => self.expert_matmul(node, p)?,
             Op::ExpertSum(p) | Op::ExpertSumAdd(p) => self.expert_sum(node, p.n_used)?,
             Op::NormGlu(p) => self.norm_glu(node, p.norm, p.glu.activation)?,

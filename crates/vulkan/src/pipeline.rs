@@ -12,9 +12,6 @@ use crate::device::Gpu;
 use crate::error::{Error, call};
 use crate::params::Kernel;
 
-/// Most specialization constants of a kernel.
-pub const CONSTANTS_MAX: usize = 16;
-
 /// A kernel with its constants: constant id `i` has `constants[i]`. Constant 0 is always the
 /// workgroup's size and constant 1 the subgroup's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

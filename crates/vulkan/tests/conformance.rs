@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use zinc_graph::conformance::Case;
 use zinc_graph::ops;
+use zinc_testkit::environment;
 use zinc_vulkan::{Device, Vulkan, device};
 
 #[test]
@@ -28,7 +29,7 @@ fn every_case_holds() {
     eprintln!("{} ({}), subgroups of {width}", candidate.name, candidate.driver);
     let filter = std::env::var("ZINC_CASE").unwrap_or_default();
     let cases = ops::cases();
-    let (part, n_parts) = part(&std::env::var("ZINC_PART").unwrap_or("1/1".to_owned()));
+    let (part, n_parts) = environment::part();
     let mut failures = Vec::new();
     let mut ran = 0;
     for (op, cases) in &parts(&cases, n_parts)[part - 1] {
@@ -49,14 +50,6 @@ fn every_case_holds() {
     assert!(failures.is_empty(), "{} of {ran} cases failed", failures.len());
     assert!(ran > 0, "no case is named like `{filter}`");
     eprintln!("{ran} of {} cases", cases.len());
-}
-
-/// `2/3` as numbers.
-fn part(text: &str) -> (usize, usize) {
-    let parsed = text.split_once('/').map(|(part, of)| (part.parse().unwrap(), of.parse().unwrap()));
-    let (part, of) = parsed.unwrap_or_else(|| panic!("ZINC_PART is `{text}`; it must be like 1/2"));
-    assert!(0 < part && part <= of, "ZINC_PART is `{text}`");
-    (part, of)
 }
 
 /// The cases by op, dealt out to `n` parts: the op with the most cases first, each to the part that has the fewest so

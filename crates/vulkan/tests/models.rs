@@ -13,6 +13,7 @@ use std::time::Instant;
 use zinc_graph::Backend;
 use zinc_graph::backend::KvFormat;
 use zinc_testkit::crowd::check_crowd;
+use zinc_testkit::environment;
 use zinc_testkit::golden::{Demand, Golden, check, check_resumed, check_trace};
 use zinc_vulkan::{Device, Vulkan, device};
 
@@ -46,7 +47,7 @@ fn tiny_models_agree() {
     let paths = goldens();
     assert!(paths.len() >= 20, "only {} goldens", paths.len());
     let mut failures = Vec::new();
-    let (part, n_parts) = part(&std::env::var("ZINC_PART").unwrap_or("1/1".to_owned()));
+    let (part, n_parts) = environment::part();
     let paths = paths.iter().skip(part - 1).step_by(n_parts);
     for path in paths.filter(|path| path.file_name().unwrap().to_string_lossy().contains(&filter)) {
         let golden = Golden::load(path).unwrap();
@@ -60,14 +61,6 @@ fn tiny_models_agree() {
         }
     }
     assert!(failures.is_empty(), "{} failed", failures.len());
-}
-
-/// `2/3` as numbers.
-fn part(text: &str) -> (usize, usize) {
-    let parsed = text.split_once('/').map(|(part, of)| (part.parse().unwrap(), of.parse().unwrap()));
-    let (part, of) = parsed.unwrap_or_else(|| panic!("ZINC_PART is `{text}`; it must be like 1/2"));
-    assert!(0 < part && part <= of, "ZINC_PART is `{text}`");
-    (part, of)
 }
 
 /// The largest difference of a logit or an activation.

@@ -14,6 +14,7 @@ use zinc_graph::section::WeightClass;
 use zinc_graph::{Backend, Graph};
 use zinc_models::declaration::{Declaration, Fault};
 use zinc_models::published::{gemma3, gemma4, gpt_oss, llama, qwen3, qwen3moe, qwen35};
+use zinc_testkit::environment;
 use zinc_vulkan::{Device, Vulkan, device};
 
 /// Steps that an engine takes: (tokens, rows of logits).
@@ -69,7 +70,7 @@ fn published_models_are_recorded() {
     };
     let device = Device::open(&candidate.id, &[]).unwrap();
     eprintln!("{} ({})", candidate.name, candidate.driver);
-    let (part, n_parts) = part(&std::env::var("ZINC_PART").unwrap_or("1/1".to_owned()));
+    let (part, n_parts) = environment::part();
     for (name, declared, mix) in models().into_iter().skip(part - 1).step_by(n_parts) {
         let graph = one_layer_of_each_kind(&declared.unwrap());
         let weights = graph.weights.iter().map(|weight| zeros(weight, mix)).collect();
@@ -81,14 +82,6 @@ fn published_models_are_recorded() {
         }
         eprintln!("{name}");
     }
-}
-
-/// `2/3` as numbers.
-fn part(text: &str) -> (usize, usize) {
-    let parsed = text.split_once('/').map(|(part, of)| (part.parse().unwrap(), of.parse().unwrap()));
-    let (part, of) = parsed.unwrap_or_else(|| panic!("ZINC_PART is `{text}`; it must be like 1/2"));
-    assert!(0 < part && part <= of, "ZINC_PART is `{text}`");
-    (part, of)
 }
 
 /// The model with the first layer of each kind alone.

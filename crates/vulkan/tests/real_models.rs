@@ -6,12 +6,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
+use zinc_testkit::environment::model_file;
 use zinc_testkit::session::{Session, SessionConfig};
 use zinc_vulkan::{Device, Vulkan, device};
 
@@ -65,15 +66,4 @@ fn prompt_and_answer(golden: &Value) -> (Vec<u32>, Vec<u32>) {
 
 fn ids(list: &Value) -> Vec<u32> {
     list.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect()
-}
-
-/// The model, or a line that says why the test is skipped.
-fn model_file(root: &Path, name: &str) -> Option<PathBuf> {
-    let path = root.join(".cache/models").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var_os("ZINC_TEST_REQUIRE_MODELS").is_none(), "{} is missing", path.display());
-    eprintln!("SKIP: {name} is not here; `cargo xtask fetch` brings it");
-    None
 }

@@ -39,6 +39,17 @@ pub(super) fn tools(list: Vec<Value>, style: Style, limits: &Limits) -> Result<A
     Ok(tools.into())
 }
 
+/// The fields that describe or name a function: those given, or those of their `function`.
+fn function_of(mut fields: Fields, style: Style) -> Result<Fields, ApiError> {
+    if matches!(style, Style::Flat) {
+        return Ok(fields);
+    }
+    let function = fields.object("function")?;
+    let function = fields.required("function", function)?;
+    fields.finish()?;
+    Ok(function)
+}
+
 fn tool(path: String, value: Value, style: Style, limits: &Limits) -> Result<Tool, ApiError> {
     let mut fields = Fields::of(path, value)?;
     let kind = fields.text("type")?;
@@ -48,15 +59,7 @@ fn tool(path: String, value: Value, style: Style, limits: &Limits) -> Result<Too
         let message = format!("`{path}` is {}; this server calls tools of type \"function\" only", quoted(&kind));
         return Err(ApiError::bad("unsupported_tool", message).about(path));
     }
-    let mut function = match style {
-        Style::Flat => fields,
-        Style::Nested => {
-            let function = fields.object("function")?;
-            let function = fields.required("function", function)?;
-            fields.finish()?;
-            function
-        }
-    };
+    let mut function = function_of(fields, style)?;
     let name = function.text("name")?;
     let name = checked_name(&function.at("name"), function.required("name", name)?)?;
     let description = function.text("description")?;
@@ -127,15 +130,7 @@ pub(super) fn tool_choice(value: Option<Value>, tools: &[Tool], style: Style) ->
             let mut fields = Fields::of("tool_choice".to_owned(), value)?;
             let kind = fields.word("type", &[("function", ())])?;
             fields.required("type", kind)?;
-            let mut function = match style {
-                Style::Flat => fields,
-                Style::Nested => {
-                    let function = fields.object("function")?;
-                    let function = fields.required("function", function)?;
-                    fields.finish()?;
-                    function
-                }
-            };
+            let mut function = function_of(fields, style)?;
             let name = function.text("name")?;
             let name = function.required("name", name)?;
             function.finish()?;
