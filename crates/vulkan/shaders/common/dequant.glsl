@@ -141,7 +141,7 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     return raw;
 }
 
-// The unit, with s for q in place of r. Q3_K needs 32 more bytes, its mask, from memory.
+// The unit with s for q in place of r: s.x * q + s.y, of which little cancels. Q3_K needs 32 more bytes, its mask, from memory.
 Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     Unit w;
     uvec2 place = place_of(dtype, row, u);
@@ -254,7 +254,6 @@ Unit make_unit(uint dtype, U8s p, uint row, uint u, Raw raw) {
     w.sb.y -= 1024.0 * w.sb.x;
     return w;
 }
-Unit load_unit(uint dtype, U8s p, uint row, uint u) { return make_unit(dtype, p, row, u, load_raw(dtype, p, row, u)); }
 
 // r of four weights.
 vec4 raised(uint q) {

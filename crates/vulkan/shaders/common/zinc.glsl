@@ -58,14 +58,5 @@ float workgroup_sum(float x) {
     for (uint i = 0; i < gl_NumSubgroups; i++) sum += zinc_part[i];
     return sum;
 }
-float workgroup_max(float x) {
-    x = subgroupMax(x);
-    barrier();
-    if (subgroupElect()) zinc_part[gl_SubgroupID] = x;
-    barrier();
-    float most = zinc_part[0];
-    for (uint i = 1; i < gl_NumSubgroups; i++) most = max(most, zinc_part[i]);
-    return most;
-}
 
 float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }
