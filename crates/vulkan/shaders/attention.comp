@@ -2,9 +2,11 @@
 // Axes: t tokens, h query heads, g = h / (n_heads / n_kv_heads), j keys. Launch: (kv heads * blocks of GQ query heads, tokens,
 // SPLITS); for few queries of a sequence.
 //
-// A workgroup takes GQ query heads that share a kv head and one part of the keys, CHUNK at a time: LANES lanes score a key,
-// then sum its value, eight columns a lane. With more than one part, the last of a token's workgroups to finish joins them:
-// each leaves its maximum, sum and columns in `parts` and counts in `arrived`, which is 0 again at the end.
+// A workgroup takes GQ query heads that share a kv head and one part of the keys. LANES lanes have a key, eight columns a lane,
+// and go on to the next without waiting for others: each keeps the largest score it met, the sum of its p and of p V
+// (Milakov and Gimelshein 2018). AHEAD keys and their values are under way at a time. At the end the subgroups' sums are joined,
+// and with more than one part the last of a token's workgroups to finish joins those: each leaves its maximum, sum and
+// columns in `parts` and counts in `arrived`, which is 0 again at the end.
 // Bytes: K and V of the visible keys once per block of query heads.
 #version 460
 #include "common/zinc.glsl"
@@ -23,24 +25,92 @@ layout(constant_id = 9) const uint FEW = 0;       // 0, or tokens that a sequenc
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Parts { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
-const uint CHUNK = 128;
 const uint PIECES = (HEAD / 8 + LANES - 1) / LANES; // pieces of eight columns that a lane has
 const uint AT_ONCE = WORKGROUP / LANES;             // keys
+const uint AHEAD = PIECES > 2 ? 1 : 4 / PIECES;
 const uint SUBGROUPS = WORKGROUP / SUBGROUP;
-shared float weights[GQ * CHUNK];
-shared uint places[CHUNK];
-shared float most[GQ], total[GQ], shrink[GQ];
-shared float columns[SUBGROUPS * HEAD];
+const uint WORDS = HALF == 1 ? 1 : 2;               // of 16 bytes, of a piece
+const uint JOINED = SUBGROUPS > SPLITS ? SUBGROUPS : SPLITS;
+const float NONE = -1e30;
+// Of each subgroup, then of each part: maximum, sum and columns of a head.
+shared float columns[SUBGROUPS * GQ * HEAD];
+shared float most[JOINED * GQ], total[JOINED * GQ];
 shared uint last;
 
-void load_piece(U8s cache, uint at, out vec4 low, out vec4 high) {
+void load_piece(U8s cache, uint at, out uvec4 words[WORDS]) {
     if (HALF == 1) {
-        uvec4 bits = UVec4s(cache).v[at / 8];
-        low = vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
-        high = vec4(unpackHalf2x16(bits.z), unpackHalf2x16(bits.w));
+        words[0] = UVec4s(cache).v[at / 8];
     } else {
-        low = Vec4s(cache).v[at / 4];
-        high = Vec4s(cache).v[at / 4 + 1];
+        [[unroll]] for (uint i = 0; i < WORDS; i++) words[i] = UVec4s(cache).v[at / 4 + i];
+    }
+}
+// Four of the eight columns.
+vec4 columns_of(uvec4 words[WORDS], uint half_of_it) {
+    if (HALF == 0) return uintBitsToFloat(words[half_of_it % WORDS]);
+    uvec2 bits = half_of_it == 0 ? words[0].xy : words[0].zw;
+    return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+}
+
+// Scores of the keys from `first` on are added to these.
+vec4 query[GQ * PIECES * 2], acc[GQ * PIECES * 2];
+float highest[GQ], sum[GQ];
+
+void take_keys(uint seq, uint g, uint first, uint end, uint slot, uint lane) {
+    uvec4 k[AHEAD * PIECES][WORDS], v[AHEAD * PIECES][WORDS];
+    uint places[AHEAD];
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+        uint j = min(first + n * AT_ONCE + slot, end - 1);
+        places[n] = ((step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS) * n_kv_heads + g) * HEAD;
+    }
+    [[unroll]] for (uint i = 0; i < AHEAD * PIECES; i++)
+        load_piece(cache_k, places[i / PIECES] + min(8 * (i % PIECES * LANES + lane), HEAD - 8), k[i]);
+    [[unroll]] for (uint i = 0; i < AHEAD * PIECES; i++)
+        load_piece(cache_v, places[i / PIECES] + min(8 * (i % PIECES * LANES + lane), HEAD - 8), v[i]);
+    [[unroll]] for (uint h = 0; h < GQ; h++) {
+        float scores[AHEAD], before = highest[h];
+        [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+            vec4 dots = vec4(0);
+            [[unroll]] for (uint i = 0; i < PIECES * 2; i++)
+                dots += query[h * PIECES * 2 + i] * columns_of(k[n * PIECES + i / 2], i % 2);
+            float score = dots.x + dots.y + dots.z + dots.w;
+            [[unroll]] for (uint m = 1; m < LANES; m *= 2) score += subgroupShuffleXor(score, m);
+            if (softcap > 0) score = softcap * tanh_of(score / softcap);
+            scores[n] = first + n * AT_ONCE + slot < end ? score : NONE;
+            highest[h] = max(highest[h], scores[n]);
+        }
+        float less = exp(before - highest[h]);
+        sum[h] *= less;
+        [[unroll]] for (uint i = 0; i < PIECES * 2; i++) acc[h * PIECES * 2 + i] *= less;
+        [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+            float p = exp(scores[n] - highest[h]);
+            sum[h] += p;
+            [[unroll]] for (uint i = 0; i < PIECES * 2; i++)
+                acc[h * PIECES * 2 + i] += p * columns_of(v[n * PIECES + i / 2], i % 2);
+        }
+    }
+}
+
+// Sums of the subgroup's slots, into shared memory.
+void join_slots(uint lane) {
+    [[unroll]] for (uint h = 0; h < GQ; h++) {
+        float own = highest[h];
+        [[unroll]] for (uint m = LANES; m < SUBGROUP; m *= 2) highest[h] = max(highest[h], subgroupShuffleXor(highest[h], m));
+        float less = exp(own - highest[h]);
+        sum[h] *= less;
+        [[unroll]] for (uint m = LANES; m < SUBGROUP; m *= 2) sum[h] += subgroupShuffleXor(sum[h], m);
+        uint at = gl_SubgroupID * GQ + h;
+        [[unroll]] for (uint i = 0; i < PIECES * 2; i++) {
+            vec4 v = acc[h * PIECES * 2 + i] * less;
+            [[unroll]] for (uint m = LANES; m < SUBGROUP; m *= 2) v += subgroupShuffleXor(v, m);
+            uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4;
+            if (gl_SubgroupInvocationID < LANES && c < HEAD) {
+                [[unroll]] for (uint e = 0; e < 4; e++) columns[at * HEAD + c + e] = v[e];
+            }
+        }
+        if (subgroupElect()) {
+            most[at] = highest[h];
+            total[at] = sum[h];
+        }
     }
 }
 
@@ -59,102 +129,40 @@ void main() {
     uint begin = from + part * per_part, end = min(begin + per_part, position + 1);
 
     uint lane = thread % LANES, slot = thread / LANES;
-    vec4 query[GQ * PIECES * 2], acc[GQ * PIECES * 2];
     [[unroll]] for (uint h = 0; h < GQ; h++) {
-        [[unroll]] for (uint i = 0; i < PIECES; i++) {
-            uint c = 8 * (i * LANES + lane), at = ((t * n_heads + head0 + h) * HEAD + c) / 4;
-            query[(h * PIECES + i) * 2] = c < HEAD ? scale * Vec4s(q).v[at] : vec4(0);
-            query[(h * PIECES + i) * 2 + 1] = c < HEAD ? scale * Vec4s(q).v[at + 1] : vec4(0);
-            acc[(h * PIECES + i) * 2] = acc[(h * PIECES + i) * 2 + 1] = vec4(0);
+        [[unroll]] for (uint i = 0; i < PIECES * 2; i++) {
+            uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4;
+            query[h * PIECES * 2 + i] = c < HEAD ? scale * Vec4s(q).v[((t * n_heads + head0 + h) * HEAD + c) / 4] : vec4(0);
+            acc[h * PIECES * 2 + i] = vec4(0);
         }
+        highest[h] = NONE;
+        sum[h] = 0;
     }
-    if (thread < GQ) {
-        bool sink = SINKS == 1 && part == 0;
-        most[thread] = sink ? sinks.v[head0 + thread] : -1e30;
-        total[thread] = sink ? 1.0 : 0.0;
-    }
-    for (uint first = begin; first < end; first += CHUNK) {
-        uint count = min(CHUNK, end - first);
-        barrier();
-        for (uint i = thread; i < count; i += WORKGROUP) {
-            uint j = first + i;
-            places[i] = ((step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS) * n_kv_heads + g) * HEAD;
-        }
-        barrier();
-        for (uint i = slot; i < (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; i += AT_ONCE) {
-            uint place = places[min(i, count - 1)];
-            float dots[GQ];
-            [[unroll]] for (uint h = 0; h < GQ; h++) dots[h] = 0;
-            [[unroll]] for (uint p = 0; p < PIECES; p++) {
-                uint c = 8 * (p * LANES + lane);
-                vec4 low = vec4(0), high = vec4(0);
-                if (c < HEAD) load_piece(cache_k, place + c, low, high);
-                [[unroll]] for (uint h = 0; h < GQ; h++)
-                    dots[h] += dot(query[(h * PIECES + p) * 2], low) + dot(query[(h * PIECES + p) * 2 + 1], high);
-            }
-            [[unroll]] for (uint h = 0; h < GQ; h++) {
-                [[unroll]] for (uint m = 1; m < LANES; m *= 2) dots[h] += subgroupShuffleXor(dots[h], m);
-                float score = softcap > 0 ? softcap * tanh_of(dots[h] / softcap) : dots[h];
-                if (lane == h % LANES && i < count) weights[h * CHUNK + i] = score;
-            }
-        }
-        barrier();
-        for (uint h = gl_SubgroupID; h < GQ; h += SUBGROUPS) {
-            float before = most[h], highest = before;
-            for (uint i = gl_SubgroupInvocationID; i < count; i += SUBGROUP) highest = max(highest, weights[h * CHUNK + i]);
-            highest = subgroupMax(highest);
-            float sum = 0;
-            for (uint i = gl_SubgroupInvocationID; i < count; i += SUBGROUP) {
-                float p = exp(weights[h * CHUNK + i] - highest);
-                weights[h * CHUNK + i] = p;
-                sum += p;
-            }
-            sum = subgroupAdd(sum);
-            float less = exp(before - highest);
-            if (subgroupElect()) {
-                shrink[h] = less;
-                total[h] = total[h] * less + sum;
-                most[h] = highest;
-            }
-        }
-        barrier();
-        [[unroll]] for (uint h = 0; h < GQ; h++) {
-            [[unroll]] for (uint p = 0; p < PIECES * 2; p++) acc[h * PIECES * 2 + p] *= shrink[h];
-        }
-        for (uint i = slot; i < count; i += AT_ONCE) {
-            uint place = places[i];
-            [[unroll]] for (uint p = 0; p < PIECES; p++) {
-                uint c = 8 * (p * LANES + lane);
-                vec4 low = vec4(0), high = vec4(0);
-                if (c < HEAD) load_piece(cache_v, place + c, low, high);
-                [[unroll]] for (uint h = 0; h < GQ; h++) {
-                    acc[(h * PIECES + p) * 2] += weights[h * CHUNK + i] * low;
-                    acc[(h * PIECES + p) * 2 + 1] += weights[h * CHUNK + i] * high;
-                }
-            }
-        }
-    }
+    for (uint first = begin; first < end; first += AHEAD * AT_ONCE) take_keys(seq, g, first, end, slot, lane);
+    join_slots(lane);
     barrier();
-    // Columns of all keys of the part, head by head.
     uint own = ((t * n_heads + head0) * SPLITS + part) * (HEAD + 2);
-    [[unroll]] for (uint h = 0; h < GQ; h++) {
-        [[unroll]] for (uint p = 0; p < PIECES * 2; p++) {
-            vec4 v = acc[h * PIECES * 2 + p];
-            [[unroll]] for (uint m = LANES; m < SUBGROUP; m *= 2) v += subgroupShuffleXor(v, m);
-            uint c = 8 * (p / 2 * LANES + lane) + p % 2 * 4;
-            if (gl_SubgroupInvocationID < LANES && c < HEAD) {
-                [[unroll]] for (uint e = 0; e < 4; e++) columns[gl_SubgroupID * HEAD + c + e] = v[e];
-            }
+    for (uint i = thread; i < GQ * HEAD; i += WORKGROUP) {
+        uint h = i / HEAD, c = i % HEAD;
+        bool sink = SINKS == 1 && part == 0;
+        float top = sink ? sinks.v[head0 + h] : NONE;
+        for (uint s = 0; s < SUBGROUPS; s++) top = max(top, most[s * GQ + h]);
+        float all = sink ? exp(sinks.v[head0 + h] - top) : 0.0, value = 0;
+        for (uint s = 0; s < SUBGROUPS; s++) {
+            float less = exp(most[s * GQ + h] - top);
+            all += less * total[s * GQ + h];
+            value += less * columns[s * GQ * HEAD + i];
         }
-        barrier();
-        for (uint c = thread; c < HEAD; c += WORKGROUP) {
-            float sum = 0;
-            [[unroll]] for (uint s = 0; s < SUBGROUPS; s++) sum += columns[s * HEAD + c];
-            if (n_parts == 1) y.v[(t * n_heads + head0 + h) * HEAD + c] = sum / total[h];
-            else Parts(parts).v[own + h * SPLITS * (HEAD + 2) + c] = sum;
+        if (n_parts == 1) {
+            y.v[(t * n_heads + head0) * HEAD + i] = value / all;
+            continue;
         }
-        if (n_parts > 1 && thread < 2) Parts(parts).v[own + h * SPLITS * (HEAD + 2) + HEAD + thread] = thread == 0 ? most[h] : total[h];
-        barrier();
+        uint at = own + h * SPLITS * (HEAD + 2);
+        Parts(parts).v[at + c] = value;
+        if (c == 0) {
+            Parts(parts).v[at + HEAD] = top;
+            Parts(parts).v[at + HEAD + 1] = all;
+        }
     }
     if (n_parts == 1) return;
     memoryBarrierBuffer();
@@ -164,16 +172,28 @@ void main() {
     barrier();
     if (last != n_parts - 1) return;
     memoryBarrierBuffer();
+    own -= part * (HEAD + 2);
+    for (uint i = thread; i < GQ * n_parts; i += WORKGROUP) {
+        uint at = own + (i % GQ * SPLITS + i / GQ) * (HEAD + 2) + HEAD;
+        most[i] = Parts(parts).v[at];
+        total[i] = Parts(parts).v[at + 1];
+    }
+    barrier();
     for (uint i = thread; i < GQ * HEAD; i += WORKGROUP) {
-        uint h = i / HEAD, c = i % HEAD, at = ((t * n_heads + head0 + h) * SPLITS) * (HEAD + 2);
-        float highest = -1e30, sum = 0, value = 0;
-        for (uint s = 0; s < n_parts; s++) highest = max(highest, Parts(parts).v[at + s * (HEAD + 2) + HEAD]);
-        for (uint s = 0; s < n_parts; s++) {
-            float less = exp(Parts(parts).v[at + s * (HEAD + 2) + HEAD] - highest);
-            sum += less * Parts(parts).v[at + s * (HEAD + 2) + HEAD + 1];
-            value += less * Parts(parts).v[at + s * (HEAD + 2) + c];
+        uint h = i / HEAD, at = own + h * SPLITS * (HEAD + 2) + i % HEAD;
+        float top = NONE, all = 0, value = 0;
+        for (uint s = 0; s < n_parts; s++) top = max(top, most[s * GQ + h]);
+        for (uint s0 = 0; s0 < n_parts; s0 += 4) {
+            float values[4];
+            [[unroll]] for (uint e = 0; e < 4; e++) values[e] = Parts(parts).v[at + min(s0 + e, n_parts - 1) * (HEAD + 2)];
+            [[unroll]] for (uint e = 0; e < 4; e++) {
+                if (s0 + e >= n_parts) break;
+                float less = exp(most[(s0 + e) * GQ + h] - top);
+                all += less * total[(s0 + e) * GQ + h];
+                value += less * values[e];
+            }
         }
-        y.v[(t * n_heads + head0 + h) * HEAD + c] = value / sum;
+        y.v[(t * n_heads + head0) * HEAD + i] = value / all;
     }
     if (thread == 0) Counters(arrived).v[counter] = 0;
 }

@@ -1,5 +1,6 @@
 // y[t][o] = sum_k W[o][k] x[t][k], for many tokens, on matrix cores; epilogues: + bias, + residual, act(gate) * up, experts.
-// Axes: t tokens, o outputs, k inputs. Launch: (ceil(n_out / BM), token tiles); a subgroup makes WM x WN of the BM x BN tile.
+// Axes: t tokens, o outputs, k inputs. Launch: (ceil(n_out / BM), token tiles); SPLIT subgroups make WM x WN of the BM x BN tile,
+// each of its part of every step's columns.
 // Weights and x are rounded to f16 (x bounded to its range), products summed in f32.
 // Bytes: the matrix once per token tile, x once per row tile (both mostly from cache).
 #version 460
@@ -8,6 +9,7 @@
 #include "common/zinc.glsl"
 #include "common/gemm_constants.glsl"
 layout(constant_id = 12) const uint TILE = 16;   // side of the matrices
+layout(constant_id = 13) const uint SPLIT = 1;   // divides ELEMENTS
 const uint ELEMENTS = TILE * TILE / SUBGROUP;    // of a matrix that a lane has
 const uint GROUP = TILE;
 #define VALUE4 f16vec4
@@ -18,53 +20,66 @@ const uint GROUP = TILE;
 #include "common/gemm.glsl"
 
 const uint MI = WM / TILE, NI = WN / TILE;
+const uint PARTS = BM / WM * (BN / WN), BK_OWN = BK / SPLIT;
 shared float out_tile[WORKGROUP / SUBGROUP * TILE * TILE];
+
+#define Sums coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator>
+
+void wait() {
+    if (SPLIT == 1) subgroupBarrier();
+    else barrier();
+}
+
+const uint JOINED = ELEMENTS / SPLIT;
+float joined[MATRICES * JOINED];
+
+// A lane's elements of the sum of matrix m that `part` makes, from those of its subgroups. Trip counts are constants here and below: a loop
+// that is not unrolled would put the sums into memory, for the whole kernel.
+void join(Sums own, uint part, uint z, uint m) {
+    coopMatStore(own, out_tile, gl_SubgroupID * TILE * TILE, TILE, gl_CooperativeMatrixLayoutColumnMajor);
+    wait();
+    [[unroll]] for (uint n = 0; n < JOINED; n++) {
+        float v = 0;
+        [[unroll]] for (uint s = 0; s < SPLIT; s++)
+            v += out_tile[(s * PARTS + part) * TILE * TILE + (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID];
+        joined[m * JOINED + n] = v;
+    }
+    wait();
+}
 
 void main() {
     if (!find_tokens()) return;
-    uint across = BN / WN, row0 = gl_SubgroupID / across * WM, token0 = gl_SubgroupID % across * WN;
-    coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator> sums[MI * NI];
-    [[unroll]] for (uint i = 0; i < MI * NI; i++)
-        sums[i] = coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator>(0.0);
+    uint across = BN / WN, part = gl_SubgroupID % PARTS, z = gl_SubgroupID / PARTS;
+    uint row0 = part / across * WM, token0 = part % across * WN;
+    Sums sums[MI * NI];
+    [[unroll]] for (uint i = 0; i < MI * NI; i++) sums[i] = Sums(0.0);
     fetch(0);
     for (uint k = BK; k <= n_in; k += BK) {
         put(k - BK);
         barrier();
         if (k < n_in) fetch(k);
-        [[unroll]] for (uint kk = 0; kk < BK; kk += TILE) {
+        [[unroll]] for (uint kk = 0; kk < BK_OWN; kk += TILE) {
+            uint column = (z * BK_OWN + kk) / 4;
             coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseA> a[MI];
             [[unroll]] for (uint i = 0; i < MI; i++)
-                coopMatLoad(a[i], tile_w, (row0 + i * TILE) * STRIDE + kk / 4, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(a[i], tile_w, (row0 + i * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             [[unroll]] for (uint j = 0; j < NI; j++) {
                 coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_x, (token0 + j * TILE) * STRIDE + kk / 4, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(b, tile_x, (token0 + j * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                 [[unroll]] for (uint i = 0; i < MI; i++) sums[i * NI + j] = coopMatMulAdd(a[i], b, sums[i * NI + j]);
             }
         }
         barrier();
     }
-    if (EPILOGUE == 3) {
-        [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
-            [[unroll]] for (uint j = 0; j < NI; j++) {
-                [[unroll]] for (uint e = 0; e < ELEMENTS; e++) {
-                    if (e < sums[0].length())
-                        sums[i * MATRICES * NI + j][e] =
-                            gated(ACTIVATION, sums[i * MATRICES * NI + j][e], sums[(i * MATRICES + 1) * NI + j][e], alpha, limit);
-                }
-            }
-        }
-    }
-    // Trip counts are constants: a loop that is not unrolled would put the sums into memory, for the whole kernel.
-    uint own = gl_SubgroupID * TILE * TILE;
     [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
         [[unroll]] for (uint j = 0; j < NI; j++) {
-            coopMatStore(sums[i * MATRICES * NI + j], out_tile, own, TILE, gl_CooperativeMatrixLayoutColumnMajor);
-            subgroupBarrier();
-            [[unroll]] for (uint n = 0; n < ELEMENTS; n++) {
-                uint e = n * SUBGROUP + gl_SubgroupInvocationID;
-                write(output_of(row0 + i * MATRICES * TILE + e % TILE), token0 + j * TILE + e / TILE, out_tile[own + e]);
+            [[unroll]] for (uint m = 0; m < MATRICES; m++) join(sums[(i * MATRICES + m) * NI + j], part, z, m);
+            [[unroll]] for (uint n = 0; n < JOINED; n++) {
+                uint e = (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
+                float v = joined[n];
+                if (MATRICES == 2) v = gated(ACTIVATION, v, joined[JOINED + n], alpha, limit);
+                write(output_of(row0 + i * MATRICES * TILE + e % TILE), token0 + j * TILE + e / TILE, v);
             }
-            subgroupBarrier();
         }
     }
 }

@@ -16,6 +16,29 @@ pub fn subgroup_size(vendor_id: u32, default: u32, range: (u32, u32)) -> u32 {
     if vendor_id == AMD && range.0 <= 64 && 64 <= range.1 { 64 } else { default }
 }
 
+/// A tile of the matrix-matrix kernels, and who makes what of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Rows of the matrix.
+    pub rows: u32,
+    /// Tokens, at most.
+    pub tokens: u32,
+    /// Columns of a step.
+    pub columns: u32,
+    /// Rows that a subgroup makes; a gated product needs two matrices of the device's size.
+    pub part_rows: u32,
+    /// Tokens that it makes, at most.
+    pub part_tokens: u32,
+    /// Subgroups that share the columns of a step.
+    pub split: u32,
+}
+
+impl Tile {
+    const fn new(rows: u32, tokens: u32, columns: u32, part_rows: u32, part_tokens: u32, split: u32) -> Tile {
+        Tile { rows, tokens, columns, part_rows, part_tokens, split }
+    }
+}
+
 /// What a family of GPUs runs best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -39,16 +62,14 @@ pub struct Tuning {
     pub expert_gemm_above: u32,
     /// Whether matrix cores are used where there are any.
     pub matrix_cores: bool,
-    /// Tile of the matrix-matrix kernel for many tokens: rows, tokens, columns.
-    pub tile_large: [u32; 3],
-    /// For up to 64 tokens.
-    pub tile_small: [u32; 3],
-    /// Rows and tokens of a subgroup: for many tokens, and for up to 64.
-    pub subtile: [u32; 2],
-    /// For up to 64 tokens.
-    pub subtile_small: [u32; 2],
+    /// Tiles of the matrix-matrix kernel: for up to 16 tokens, up to 32, up to 64, and for more.
+    pub tiles: [Tile; 4],
     /// Tokens that a sequence may have in a step to be left to the kernel for few queries.
     pub attention_few: u32,
+    /// Threads of a workgroup of that kernel, and in steps of so few tokens that they leave the device idle.
+    pub attention_threads: u32,
+    /// In steps of few tokens.
+    pub attention_threads_few: u32,
     /// Keys that one workgroup of attention takes when few queries run.
     pub attention_keys: u32,
 }
@@ -68,11 +89,15 @@ impl Tuning {
             gemm_above: 4,
             expert_gemm_above: 32,
             matrix_cores: true,
-            tile_large: [128, 64, 32],
-            tile_small: [64, 64, 64],
-            subtile: [32, 32],
-            subtile_small: [32, 16],
+            tiles: [
+                Tile::new(32, 16, 256, 32, 16, 4),
+                Tile::new(32, 32, 256, 32, 32, 4),
+                Tile::new(64, 64, 128, 32, 32, 2),
+                Tile::new(128, 64, 32, 32, 32, 1),
+            ],
             attention_few: 8,
+            attention_threads: 128,
+            attention_threads_few: 512,
             attention_keys: 128,
         };
         match traits.vendor_id {
@@ -81,8 +106,12 @@ impl Tuning {
             // kernel: 414 tok/s of 4 sequences, 353 of 8, 364 of 16; on matrix cores: 1,895 of 32. Where they cross, between
             // 4 and 32, is not measured.
             NVIDIA => Tuning {
-                tile_large: [128, 64, 64],
-                subtile: [64, 32],
+                tiles: [
+                    Tile::new(32, 16, 256, 32, 16, 8),
+                    Tile::new(32, 32, 256, 32, 32, 8),
+                    Tile::new(64, 64, 128, 32, 64, 4),
+                    Tile::new(128, 64, 64, 64, 32, 1),
+                ],
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
@@ -91,17 +120,21 @@ impl Tuning {
             AMD | INTEL => base,
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
-                tile_large: [32, 32, 32],
-                tile_small: [32, 32, 32],
-                subtile: [16, 16],
-                subtile_small: [16, 16],
+                tiles: [
+                    Tile::new(32, 16, 128, 16, 16, 2),
+                    Tile::new(32, 32, 32, 16, 16, 1),
+                    Tile::new(32, 32, 32, 16, 16, 1),
+                    Tile::new(32, 32, 32, 16, 16, 1),
+                ],
                 integer_dot: false,
+                attention_threads_few: 64,
+                attention_threads: 64,
                 ..base
             },
         }
     }
 
-    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_large=128x64x32`.
+    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8`.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -110,6 +143,16 @@ impl Tuning {
         let numbers: Option<Vec<u32>> = value.split('x').map(|n| n.parse().ok().filter(|&n| n <= 4096)).collect();
         let numbers =
             numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
+        if let Some(at) = ["tile_16", "tile_32", "tile_64", "tile_many"].iter().position(|tile| *tile == name) {
+            let [rows, tokens, columns, part_rows, part_tokens, split] = numbers[..] else {
+                return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLIT"));
+            };
+            if numbers.contains(&0) {
+                return Err(format!("`{name}` takes numbers above 0"));
+            }
+            self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split };
+            return Ok(());
+        }
         let place: &mut [u32] = match name {
             "matvec_rows" => std::slice::from_mut(&mut self.matvec_rows),
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),
@@ -118,11 +161,9 @@ impl Tuning {
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
-            "tile_large" => &mut self.tile_large,
-            "tile_small" => &mut self.tile_small,
-            "subtile" => &mut self.subtile,
-            "subtile_small" => &mut self.subtile_small,
             "attention_few" => std::slice::from_mut(&mut self.attention_few),
+            "attention_threads" => std::slice::from_mut(&mut self.attention_threads),
+            "attention_threads_few" => std::slice::from_mut(&mut self.attention_threads_few),
             "attention_keys" => std::slice::from_mut(&mut self.attention_keys),
             "matrix_cores" | "matvec_norm" | "integer_dot" => {
                 let place = match name {

@@ -9,8 +9,13 @@ const uint STRIDE = BK / 4 + 2; // in VALUE4: rows begin in different banks
 shared VALUE4 tile_w[BM * STRIDE];
 shared VALUE4 tile_x[BN * STRIDE];
 
-// Sixteens of weights and eights of x that a thread fetches.
-const uint W_TASKS = (BM * BK / 16 + WORKGROUP - 1) / WORKGROUP;
+// Units of weights, where they lie within a step, or else halves of them, and eights of x that a thread fetches.
+const uint SPAN1 = DTYPE == Q6_K ? 128 : 64, SPAN2 = DTYPE2 == Q6_K ? 128 : 64; // columns that halves are spread over, at most
+const uint SPAN = SPAN1 > SPAN2 ? SPAN1 : SPAN2;
+const uint W_COLUMNS = BK % SPAN == 0 ? 32 : 16, W_FOURS = W_COLUMNS / 4;       // of a task
+const bool WHOLE = W_COLUMNS == 32;
+const uint W_PER_ROW = BK / W_COLUMNS;
+const uint W_TASKS = (BM * W_PER_ROW + WORKGROUP - 1) / WORKGROUP;
 const uint X_TASKS = (BN * BK / 8 + WORKGROUP - 1) / WORKGROUP;
 
 uint first_output() { return gl_WorkGroupID.x * (BM / MATRICES); }
@@ -42,48 +47,65 @@ uint row_of(uint n) {
 
 // What was fetched and is not in the tiles yet.
 Raw raws[W_TASKS];
-vec4 floats[W_TASKS * 4];
+vec4 floats[W_TASKS * 8];
 vec4 fetched_x[X_TASKS * 2];
 
-bool has_w(uint i) { return W_TASKS * WORKGROUP == BM * BK / 16 || i < BM * BK / 16; }
+bool has_w(uint i) { return W_TASKS * WORKGROUP == BM * W_PER_ROW || i < BM * W_PER_ROW; }
 bool has_x(uint i) { return X_TASKS * WORKGROUP == BN * BK / 8 || i < BN * BK / 8; }
 
 // First byte of the matrix row that task i is in.
 uint row_at(uint i) {
-    uint row = i / (BK / 16), o = min(output_of(row), n_out - 1);
+    uint row = i / W_PER_ROW, o = min(output_of(row), n_out - 1);
     if (EXPERTS > 0) o += expert * n_out;
     return o * (matrix_of(row) == 1 ? row_bytes2 : row_bytes);
 }
 
-void fetch_w(uint dtype, uint task, U8s m, uint row, uint k) {
+// The unit of task i of the columns from k on; of half a unit, the one it is in.
+uint unit_at(uint dtype, uint k, uint i) {
+    return WHOLE ? k / 32 + i % W_PER_ROW : unit_of(dtype, k / 16 + i % W_PER_ROW).x;
+}
+
+void fetch_w(uint dtype, uint task, U8s m, uint k, uint i) {
     if (is_float(dtype)) {
-        [[unroll]] for (uint i = 0; i < 4; i++) floats[4 * task + i] = load_floats(dtype, m, row, k + 4 * i);
+        uint column = k + i % W_PER_ROW * W_COLUMNS;
+        [[unroll]] for (uint n = 0; n < W_FOURS; n++)
+            floats[8 * task + n] = load_floats(dtype, m, row_at(i), column + 4 * n);
     } else {
-        raws[task] = load_raw(dtype, m, row, unit_of(dtype, k / 16).x);
+        raws[task] = load_raw(dtype, m, row_at(i), unit_at(dtype, k, i));
     }
 }
 
-void put_w(uint dtype, uint task, U8s m, uint row, uint k, uint at) {
+void put_half(uint at, uvec4 q, vec2 s) {
+    [[unroll]] for (uint n = 0; n < 4; n++) tile_w[at + n] = VALUE4(s.x * raised(q[n]) + s.y);
+}
+
+void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
+    uint at = i / W_PER_ROW * STRIDE, u = unit_at(dtype, k, i);
     if (is_float(dtype)) {
-        [[unroll]] for (uint i = 0; i < 4; i++) tile_w[at + i] = VALUE4(floats[4 * task + i]);
+        at += i % W_PER_ROW * W_FOURS;
+        [[unroll]] for (uint n = 0; n < W_FOURS; n++) tile_w[at + n] = VALUE4(floats[8 * task + n]);
         return;
     }
-    uvec2 half_at = unit_of(dtype, k / 16);
-    Unit unit = make_unit(dtype, m, row, half_at.x, raws[task]);
-    uvec4 q = half_at.y == 0 ? unit.a : unit.b;
-    vec2 s = half_at.y == 0 ? unit.sa : unit.sb;
-    [[unroll]] for (uint i = 0; i < 4; i++) tile_w[at + i] = VALUE4(s.x * raised(q[i]) + s.y);
+    Unit unit = make_unit(dtype, m, row_at(i), u, raws[task]);
+    if (WHOLE) {
+        uvec2 places = 4 * (halves(dtype, u) - k / 16);
+        put_half(at + places.x, unit.a, unit.sa);
+        put_half(at + places.y, unit.b, unit.sb);
+    } else {
+        bool is_a = unit_of(dtype, k / 16 + i % W_PER_ROW).y == 0;
+        put_half(at + 4 * (i % W_PER_ROW), is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
+    }
 }
 
 // Columns k.. of the workgroup's rows and tokens.
 void fetch(uint k) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
-        uint i = thread + task * WORKGROUP, column = k + i % (BK / 16) * 16;
+        uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
-        bool second = matrix_of(i / (BK / 16)) == 1;
-        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, task, w2, row_at(i), column);
-        else fetch_w(DTYPE, task, second ? w2 : w, row_at(i), column);
+        bool second = matrix_of(i / W_PER_ROW) == 1;
+        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, task, w2, k, i);
+        else fetch_w(DTYPE, task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
@@ -100,11 +122,11 @@ void fetch(uint k) {
 void put(uint k) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
-        uint i = thread + task * WORKGROUP, part = i % (BK / 16), at = i / (BK / 16) * STRIDE + part * 4;
+        uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
-        bool second = matrix_of(i / (BK / 16)) == 1;
-        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, task, w2, row_at(i), k + part * 16, at);
-        else put_w(DTYPE, task, second ? w2 : w, row_at(i), k + part * 16, at);
+        bool second = matrix_of(i / W_PER_ROW) == 1;
+        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, task, w2, k, i);
+        else put_w(DTYPE, task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;

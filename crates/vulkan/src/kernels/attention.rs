@@ -9,17 +9,17 @@ use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params;
 
-/// Threads of an attention workgroup, as far as there is shared memory for a head's columns for each of its subgroups.
-const ATTENTION_THREADS: u32 = 128;
-const ATTENTION_THREADS_FEW: u32 = 512;
 /// Threads that share a head when it is rotated.
 const ROPE_THREADS: u32 = 64;
 /// Widest head that the kernels take.
 const HEAD_DIM_MAX: u32 = 512;
 /// Columns that a lane takes at a time.
 const PIECE: u32 = 8;
-/// Pieces of all its query heads that a lane keeps in registers, at most.
-const PIECES_MAX: u32 = 8;
+/// Pieces of all its query heads that a lane keeps in registers, at most: few where few tokens leave the device idle.
+const PIECES_MAX: u32 = 4;
+const PIECES_MAX_FEW: u32 = 2;
+/// Steps of up to this many tokens leave a large device idle: what counts is how soon one workgroup is done.
+const TOKENS_IDLE: u32 = 4;
 /// Subgroups of a workgroup of the kernel for many queries, the keys that it takes at a time, and its widest head: what shared
 /// memory of 48 KiB holds.
 const TILES_SUBGROUPS: u32 = 4;
@@ -28,6 +28,8 @@ const TILES_HEAD_MAX: u32 = 256;
 /// Workgroups that fill a large GPU, and parts that the keys of a token are cut into at most.
 const WORKGROUPS: u32 = 512;
 const SPLITS_MAX: u32 = 64;
+/// Bytes of shared memory for maxima and sums of subgroups or parts.
+const SHARED_LEAVE: u32 = 4096;
 
 impl Recorder<'_> {
     pub(super) fn rope(&mut self, node: &Node, index: usize, op: &Rope) -> Result<Dispatch, Error> {
@@ -142,8 +144,13 @@ impl Recorder<'_> {
         let lanes = (op.head_dim / PIECE).next_power_of_two().min(width);
         let pieces = (op.head_dim / PIECE).div_ceil(lanes);
         let per_kv = op.n_heads / op.n_kv_heads;
-        let at_once = (1..=per_kv).rev().find(|n| per_kv.is_multiple_of(*n) && n * pieces <= PIECES_MAX).unwrap_or(1);
-        let (blocks, tokens) = (op.n_heads / at_once, self.at.bucket.tokens);
+        let tokens = self.at.bucket.tokens;
+        let (threads, pieces_max) = match tokens {
+            0..=TOKENS_IDLE => (self.tuning.attention_threads_few, PIECES_MAX_FEW),
+            _ => (self.tuning.attention_threads, PIECES_MAX),
+        };
+        let at_once = (1..=per_kv).rev().find(|n| per_kv.is_multiple_of(*n) && n * pieces <= pieces_max).unwrap_or(1);
+        let blocks = op.n_heads / at_once;
         let splits = (WORKGROUPS / (blocks * tokens)).clamp(1, SPLITS_MAX);
         let (mut parts, mut arrived) = (0, 0);
         if splits > 1 {
@@ -168,10 +175,9 @@ impl Recorder<'_> {
         };
         let keys = self.tuning.attention_keys;
         let constants = [self.half(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few];
-        // Few tokens leave the device idle, so what counts is how soon one workgroup is done.
-        let threads = if tokens <= 4 { ATTENTION_THREADS_FEW } else { ATTENTION_THREADS };
-        let subgroups_max = (self.traits.shared_bytes / 2) / (4 * op.head_dim);
-        let threads = threads.min(subgroups_max * width);
+        // As far as there is shared memory for each subgroup's columns.
+        let subgroups_max = (self.traits.shared_bytes - SHARED_LEAVE) / (4 * at_once * op.head_dim);
+        let threads = threads.max(width).min(subgroups_max.max(1) * width);
         self.launch(threads, &constants, &params, [blocks, tokens, splits])
     }
 

@@ -11,6 +11,7 @@ use super::{Recorder, UNIT, activation_words, row_bytes};
 use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params::{self, Kernel};
+use crate::tuning::Tile;
 
 /// What follows the product, as the kernels' constant EPILOGUE.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,16 +54,13 @@ struct Product {
     n_used: u32,
 }
 
-/// The tile of a workgroup of a matrix-matrix kernel.
+/// A matrix-matrix kernel and its tile, as they fit the device and the product.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Tiled {
     kernel: Kernel,
-    rows: u32,
-    tokens: u32,
-    columns: u32,
-    /// Of a subgroup; of a thread in the plain kernel.
-    part: [u32; 2],
+    tile: Tile,
     threads: u32,
+    /// Side of the device's matrices.
     matrix: u32,
 }
 
@@ -90,6 +88,8 @@ fn units_of(n_tokens: u32, width: u32) -> u32 {
 
 /// Rows and tokens of a thread of the plain kernel.
 const PLAIN_PART: [u32; 2] = [4, 4];
+/// Bytes of shared memory that the matrix-matrix kernel needs for other things.
+const SHARED_LEAVE: u32 = 1024;
 
 impl Recorder<'_> {
     pub(super) fn matmul(&mut self, node: &Node) -> Result<Dispatch, Error> {
@@ -265,44 +265,64 @@ impl Recorder<'_> {
             alpha,
             limit,
         };
-        let tile = self.tile(groups.map_or(rows.most, |g| g.tokens), p.n_in);
+        let Tiled { kernel, tile, threads, matrix } = self.tile(groups.map_or(rows.most, |g| g.tokens), p.n_in);
         let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
-        let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part[0], tile.part[1]];
+        let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
         constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
-        if tile.kernel == Kernel::Gemm {
-            constants.push(tile.matrix);
+        if kernel == Kernel::Gemm {
+            constants.extend([matrix, tile.split]);
         }
         let groups = [p.n_out.div_ceil(tile.rows / matrices), tiles, 1];
-        self.launch_as(tile.kernel, tile.threads, &constants, &params, groups)
+        self.launch_as(kernel, threads, &constants, &params, groups)
     }
 
-    /// The tile for products of `tokens` tokens with rows of `n_in` weights.
-    fn tile(&self, tokens: u32, n_in: u32) -> Tile {
+    /// The kernel and tile for products of `tokens` tokens with rows of `n_in` weights.
+    fn tile(&self, tokens: u32, n_in: u32) -> Tiled {
         let matrix = self.traits.matrix_tile.filter(|_| self.tuning.matrix_cores);
-        let ([rows, tokens_max, columns], part) = match tokens {
-            0..=64 => (self.tuning.tile_small, self.tuning.subtile_small),
-            _ => (self.tuning.tile_large, self.tuning.subtile),
-        };
-        let (kernel, part) = match matrix {
-            Some(_) => (Kernel::Gemm, part),
-            None => (Kernel::GemmPlain, PLAIN_PART),
+        let [of_16, of_32, of_64, of_many] = self.tuning.tiles;
+        let mut tile = match tokens {
+            0..=16 => of_16,
+            17..=32 => of_32,
+            33..=64 => of_64,
+            _ => of_many,
         };
         let least = matrix.unwrap_or(16);
-        let tokens = tokens.next_power_of_two().clamp(least, tokens_max);
-        let columns = if n_in.is_multiple_of(columns) { columns } else { 32 };
-        let part = [part[0].min(rows), part[1].min(tokens)];
-        let parts = (rows / part[0]) * (tokens / part[1]);
-        let threads = match kernel {
-            Kernel::Gemm => parts * self.traits.subgroup_size,
-            _ => parts,
+        tile.tokens = tokens.next_power_of_two().clamp(least, tile.tokens.max(least));
+        let width = self.traits.subgroup_size;
+        let (kernel, threads) = match matrix {
+            Some(matrix) => {
+                tile.part_rows = tile.part_rows.clamp((2 * matrix).min(tile.rows), tile.rows);
+                tile.part_tokens = tile.part_tokens.min(tile.tokens);
+                let parts = (tile.rows / tile.part_rows) * (tile.tokens / tile.part_tokens);
+                // Half as many columns until they fit the row and shared memory.
+                let fits = |tile: &Tile| {
+                    let staged = 2 * (tile.rows + tile.tokens) * (tile.columns + 8);
+                    let sums = 4 * parts * tile.split * matrix * matrix;
+                    n_in.is_multiple_of(tile.columns) && staged + sums + SHARED_LEAVE <= self.traits.shared_bytes
+                };
+                while tile.columns > UNIT && !fits(&tile) {
+                    tile.columns /= 2;
+                }
+                tile.split = tile.split.min(tile.columns / matrix).min(matrix * matrix / width).max(1);
+                (Kernel::Gemm, parts * tile.split * width)
+            }
+            None => {
+                tile.rows = tile.rows.max(64);
+                tile.columns = tile.columns.min(64);
+                if !n_in.is_multiple_of(tile.columns) {
+                    tile.columns = UNIT;
+                }
+                [tile.part_rows, tile.part_tokens] = PLAIN_PART;
+                (Kernel::GemmPlain, (tile.rows / PLAIN_PART[0]) * (tile.tokens / PLAIN_PART[1]))
+            }
         };
-        Tile { kernel, rows, tokens, columns, part, threads, matrix: matrix.unwrap_or(1) }
+        Tiled { kernel, tile, threads, matrix: matrix.unwrap_or(1) }
     }
 
     /// Tokens of a tile of the matrix-matrix kernel when `n_slots` slots fall on `n_experts` experts.
     pub(super) fn expert_tile_tokens(&self, n_slots: u32, n_experts: u32) -> u32 {
         let tokens = n_slots.div_ceil(n_experts).next_power_of_two().clamp(16, 64);
-        self.tile(tokens, 32).tokens
+        self.tile(tokens, UNIT).tile.tokens
     }
 }
