@@ -19,6 +19,7 @@ layout(constant_id = 6) const uint LANES = 8;   // a power of two, within a subg
 layout(constant_id = 7) const uint SPLITS = 1;
 layout(constant_id = 8) const uint KEYS_MIN = 64; // of a part
 layout(constant_id = 9) const uint FEW = 0;       // 0, or tokens that a sequence may have in the step to be taken here
+layout(constant_id = 10) const uint ROUNDED = 0;
 
 #include "common/params/attention.glsl"
 
@@ -154,7 +155,7 @@ void main() {
             value += less * columns[s * GQ * HEAD + i];
         }
         if (n_parts == 1) {
-            y.v[(t * n_heads + head0) * HEAD + i] = value / all;
+            put1(ROUNDED, y, (t * n_heads + head0) * HEAD + i, value / all);
             continue;
         }
         uint at = own + h * SPLITS * (HEAD + 2);
@@ -193,7 +194,7 @@ void main() {
                 value += less * values[e];
             }
         }
-        y.v[(t * n_heads + head0) * HEAD + i] = value / all;
+        put1(ROUNDED, y, (t * n_heads + head0) * HEAD + i, value / all);
     }
     if (thread == 0) Counters(arrived).v[counter] = 0;
 }

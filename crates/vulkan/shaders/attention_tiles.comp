@@ -18,6 +18,7 @@ layout(constant_id = 3) const uint SINKS = 0;
 layout(constant_id = 4) const uint HEAD = 128; // columns of a head, a multiple of TILE
 layout(constant_id = 5) const uint KEYS = 32;  // a multiple of TILE
 layout(constant_id = 6) const uint FEW = 0;
+layout(constant_id = 7) const uint ROUNDED = 0;
 
 #include "common/params/attention_tiles.glsl"
 
@@ -155,7 +156,7 @@ void main() {
         subgroupBarrier();
         [[unroll]] for (uint n = 0; n < ELEMENTS; n++) {
             uint e = n * SUBGROUP + lane, t = row0 + e / TILE;
-            if (t < count) y.v[((first + t) * n_heads + head) * HEAD + d * TILE + e % TILE] = factors[room + e];
+            if (t < count) put1(ROUNDED, y, ((first + t) * n_heads + head) * HEAD + d * TILE + e % TILE, factors[room + e]);
         }
     }
 }

@@ -7,6 +7,7 @@
 layout(constant_id = 2) const uint FUNCTION = 0;
 layout(constant_id = 3) const uint ACTIVATION = 0;
 layout(constant_id = 4) const uint WEIGHTED = 0;
+layout(constant_id = 5) const uint ROUNDED = 0;
 
 #include "common/params/elementwise.glsl"
 
@@ -17,7 +18,7 @@ void main() {
     float x = a.v[at];
     switch (FUNCTION) {
         case 0: y.v[at] = x + b.v[at]; return;
-        case 1: y.v[at] = gated(ACTIVATION, x, b.v[at], alpha, limit); return;
+        case 1: put1(ROUNDED, y, at, gated(ACTIVATION, x, b.v[at], alpha, limit)); return;
         case 2: y.v[at] = limit * tanh_of(x / limit); return;
         case 3: y.v[at] = x * (WEIGHTED == 1 ? alpha * b.v[0] : alpha); return;
         default: y.v[at] = x * sigmoid(b.v[t]); return;

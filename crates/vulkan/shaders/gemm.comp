@@ -10,10 +10,15 @@
 #include "common/gemm_constants.glsl"
 layout(constant_id = 12) const uint TILE = 16;   // side of the matrices
 layout(constant_id = 13) const uint SPLIT = 1;   // divides ELEMENTS
+layout(constant_id = 14) const uint X_ROUNDED = 0;
+layout(constant_id = 15) const uint Y_ROUNDED = 0;
+layout(constant_id = 16) const uint STAGES = 1;
 const uint ELEMENTS = TILE * TILE / SUBGROUP;    // of a matrix that a lane has
-const uint GROUP = TILE;
-#define VALUE4 f16vec4
+const uint GROUP = TILE, PER_EIGHT = 1;
+#define VALUE uvec4
+#define PUT(tile, at, a, b) tile[at] = uvec4(halves_of(a), halves_of(b));
 #define BOUNDED(v) clamp(v, -65504.0, 65504.0)
+uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw))); }
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 #include "common/params/gemm.glsl"
@@ -47,29 +52,42 @@ void join(Sums own, uint part, uint z, uint m) {
     wait();
 }
 
+Sums sums[MI * NI];
+
+// Adds the product of the step's tiles.
+void multiply(uint row0, uint token0, uint first) {
+    [[unroll]] for (uint kk = 0; kk < BK_OWN; kk += TILE) {
+        uint column = (first + kk) / 8;
+        coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseA> a[MI];
+        [[unroll]] for (uint i = 0; i < MI; i++)
+            coopMatLoad(a[i], tile_w, (row0 + i * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0; j < NI; j++) {
+            coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseB> b;
+            coopMatLoad(b, tile_x, (token0 + j * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint i = 0; i < MI; i++) sums[i * NI + j] = coopMatMulAdd(a[i], b, sums[i * NI + j]);
+        }
+    }
+}
+
 void main() {
     if (!find_tokens()) return;
     uint across = BN / WN, part = gl_SubgroupID % PARTS, z = gl_SubgroupID / PARTS;
     uint row0 = part / across * WM, token0 = part % across * WN;
-    Sums sums[MI * NI];
     [[unroll]] for (uint i = 0; i < MI * NI; i++) sums[i] = Sums(0.0);
-    fetch(0);
-    for (uint k = BK; k <= n_in; k += BK) {
-        put(k - BK);
-        barrier();
-        if (k < n_in) fetch(k);
-        [[unroll]] for (uint kk = 0; kk < BK_OWN; kk += TILE) {
-            uint column = (z * BK_OWN + kk) / 4;
-            coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseA> a[MI];
-            [[unroll]] for (uint i = 0; i < MI; i++)
-                coopMatLoad(a[i], tile_w, (row0 + i * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint j = 0; j < NI; j++) {
-                coopmat<float16_t, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_x, (token0 + j * TILE) * STRIDE + column, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-                [[unroll]] for (uint i = 0; i < MI; i++) sums[i * NI + j] = coopMatMulAdd(a[i], b, sums[i * NI + j]);
+    [[unroll]] for (uint stage = 0; stage < STAGES; stage++) {
+        if (stage * BK < n_in) fetch(stage * BK, stage);
+    }
+    for (uint k0 = 0; k0 < n_in; k0 += STAGES * BK) {
+        [[unroll]] for (uint stage = 0; stage < STAGES; stage++) {
+            uint k = k0 + stage * BK;
+            if (k < n_in) {
+                put(k, stage);
+                barrier();
+                if (k + STAGES * BK < n_in) fetch(k + STAGES * BK, stage);
+                multiply(row0, token0, z * BK_OWN);
+                barrier();
             }
         }
-        barrier();
     }
     [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
         [[unroll]] for (uint j = 0; j < NI; j++) {
@@ -78,7 +96,7 @@ void main() {
                 uint e = (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
                 float v = joined[n];
                 if (MATRICES == 2) v = gated(ACTIVATION, v, joined[JOINED + n], alpha, limit);
-                write(output_of(row0 + i * MATRICES * TILE + e % TILE), token0 + j * TILE + e / TILE, v);
+                write(output_of(row0 + i * MATRICES * TILE + e % TILE), token0 + j * TILE + e / TILE, v, Y_ROUNDED);
             }
         }
     }

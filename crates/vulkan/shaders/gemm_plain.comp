@@ -5,8 +5,9 @@
 #version 460
 #include "common/zinc.glsl"
 #include "common/gemm_constants.glsl"
-const uint GROUP = 1;
-#define VALUE4 vec4
+const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, STAGES = 1;
+#define VALUE vec4
+#define PUT(tile, at, a, b) { tile[2 * (at)] = a; tile[2 * (at) + 1] = b; }
 #define BOUNDED(v) v
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
@@ -20,16 +21,16 @@ void main() {
     uint thread = gl_LocalInvocationID.x, token0 = thread % ACROSS, pair0 = thread / ACROSS;
     float sums[WM * WN];
     [[unroll]] for (uint i = 0; i < WM * WN; i++) sums[i] = 0;
-    fetch(0);
+    fetch(0, 0);
     for (uint k = BK; k <= n_in; k += BK) {
-        put(k - BK);
+        put(k - BK, 0);
         barrier();
-        if (k < n_in) fetch(k);
+        if (k < n_in) fetch(k, 0);
         for (uint kk = 0; kk < BK / 4; kk++) {
             vec4 a[WM];
-            [[unroll]] for (uint i = 0; i < WM; i++) a[i] = tile_w[(2 * (pair0 + i / 2 * DOWN) + i % 2) * STRIDE + kk];
+            [[unroll]] for (uint i = 0; i < WM; i++) a[i] = tile_w[(2 * (pair0 + i / 2 * DOWN) + i % 2) * STRIDE * 2 + kk];
             [[unroll]] for (uint j = 0; j < WN; j++) {
-                vec4 b = tile_x[(token0 + j * ACROSS) * STRIDE + kk];
+                vec4 b = tile_x[(token0 + j * ACROSS) * STRIDE * 2 + kk];
                 [[unroll]] for (uint i = 0; i < WM; i++) sums[i * WN + j] += dot(a[i], b);
             }
         }
@@ -39,7 +40,7 @@ void main() {
         [[unroll]] for (uint j = 0; j < WN; j++) {
             float v = sums[i * WN + j];
             if (EPILOGUE == 3) v = gated(ACTIVATION, v, sums[(i + 1) * WN + j], alpha, limit);
-            write(output_of(2 * (pair0 + i / 2 * DOWN) + i % 2), token0 + j * ACROSS, v);
+            write(output_of(2 * (pair0 + i / 2 * DOWN) + i % 2), token0 + j * ACROSS, v, 0);
         }
     }
 }

@@ -8,6 +8,7 @@ layout(constant_id = 2) const uint ADD = 0;
 layout(constant_id = 3) const uint WEIGHTED = 1;
 layout(constant_id = 4) const uint GLU = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(constant_id = 6) const uint ROUNDED = 0;
 #include "common/activation.glsl"
 
 #include "common/params/rms_norm.glsl"
@@ -32,6 +33,6 @@ void main() {
             vec4 gate = Vec4s(other).v[at + i];
             [[unroll]] for (uint e = 0; e < 4; e++) v[e] = gated(ACTIVATION, gate[e], v[e], alpha, limit);
         }
-        Vec4s(y).v[at + i] = v;
+        put4(ROUNDED, y, at + i, v);
     }
 }

@@ -7,6 +7,7 @@ mod attention;
 mod experts;
 mod matmul;
 mod recurrent;
+mod rounded;
 mod rows;
 
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub struct Addresses<'a> {
     pub rope_tables: &'a [Option<u64>],
     /// The step buffer.
     pub step: u64,
+    /// Whether every value is read after a step.
+    pub keep_values: bool,
     /// Format of keys and values.
     pub kv_format: KvFormat,
     /// Tokens, outputs and sequences of the largest step.
@@ -75,6 +78,8 @@ pub struct Recorder<'a> {
     pub scratch: &'a mut Scratch,
     /// The sorted slots of routers, by the value that holds their choice.
     groups: HashMap<ValueId, Groups>,
+    /// Of each value, whether it is kept in f16.
+    rounded: Vec<bool>,
 }
 
 /// Rows of a value: the symbol as kernels know it, and how many the largest step has.
@@ -92,7 +97,10 @@ impl<'a> Recorder<'a> {
         (traits, tuning): (&'a Traits, &'a Tuning),
         scratch: &'a mut Scratch,
     ) -> Recorder<'a> {
-        Recorder { at, pipelines, traits, tuning, scratch, groups: HashMap::new() }
+        let mut recorder =
+            Recorder { at, pipelines, traits, tuning, scratch, groups: HashMap::new(), rounded: Vec::new() };
+        recorder.find_rounded();
+        recorder
     }
 }
 

@@ -87,6 +87,7 @@ impl Recording {
             resources: &resources,
             rope_tables: &tables.of_node,
             step: step.address,
+            keep_values: options.keep_values,
             kv_format: parts.state.kv_format,
             bucket: Sizes { tokens: bucket.tokens, outputs: bucket.outputs, seqs },
         };

@@ -31,11 +31,18 @@ pub struct Tile {
     pub part_tokens: u32,
     /// Subgroups that share the columns of a step.
     pub split: u32,
+    /// Steps that are fetched ahead.
+    pub stages: u32,
 }
 
 impl Tile {
-    const fn new(rows: u32, tokens: u32, columns: u32, part_rows: u32, part_tokens: u32, split: u32) -> Tile {
-        Tile { rows, tokens, columns, part_rows, part_tokens, split }
+    const fn new(
+        [rows, tokens, columns]: [u32; 3],
+        [part_rows, part_tokens]: [u32; 2],
+        split: u32,
+        stages: u32,
+    ) -> Tile {
+        Tile { rows, tokens, columns, part_rows, part_tokens, split, stages }
     }
 }
 
@@ -56,6 +63,8 @@ pub struct Tuning {
     pub matvec_threads: u32,
     /// Tokens that it takes at a time, at most: a power of two.
     pub matvec_tokens: u32,
+    /// Workgroups of a product of few tokens below which its tiles have fewer rows.
+    pub gemm_workgroups: u32,
     /// Steps of more tokens than this use a matrix-matrix kernel.
     pub gemm_above: u32,
     /// The same for products with experts, counted in tokens.
@@ -88,12 +97,13 @@ impl Tuning {
             matvec_tokens: 4,
             gemm_above: 4,
             expert_gemm_above: 32,
+            gemm_workgroups: 1,
             matrix_cores: true,
             tiles: [
-                Tile::new(32, 16, 256, 32, 16, 4),
-                Tile::new(32, 32, 256, 32, 32, 4),
-                Tile::new(64, 64, 128, 32, 32, 2),
-                Tile::new(128, 64, 32, 32, 32, 1),
+                Tile::new([32, 16, 256], [32, 16], 4, 1),
+                Tile::new([32, 32, 256], [32, 32], 4, 1),
+                Tile::new([64, 64, 128], [32, 32], 2, 1),
+                Tile::new([128, 64, 32], [32, 32], 1, 1),
             ],
             attention_few: 8,
             attention_threads: 128,
@@ -107,10 +117,10 @@ impl Tuning {
             // 4 and 32, is not measured.
             NVIDIA => Tuning {
                 tiles: [
-                    Tile::new(32, 16, 256, 32, 16, 8),
-                    Tile::new(32, 32, 256, 32, 32, 8),
-                    Tile::new(64, 64, 128, 32, 64, 4),
-                    Tile::new(128, 64, 64, 64, 32, 1),
+                    Tile::new([32, 16, 256], [32, 16], 8, 1),
+                    Tile::new([32, 32, 256], [32, 32], 8, 1),
+                    Tile::new([64, 64, 128], [32, 64], 4, 1),
+                    Tile::new([64, 128, 64], [32, 64], 1, 1),
                 ],
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
@@ -121,10 +131,10 @@ impl Tuning {
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
                 tiles: [
-                    Tile::new(32, 16, 128, 16, 16, 2),
-                    Tile::new(32, 32, 32, 16, 16, 1),
-                    Tile::new(32, 32, 32, 16, 16, 1),
-                    Tile::new(32, 32, 32, 16, 16, 1),
+                    Tile::new([32, 16, 128], [16, 16], 2, 1),
+                    Tile::new([32, 32, 32], [16, 16], 1, 1),
+                    Tile::new([32, 32, 32], [16, 16], 1, 1),
+                    Tile::new([32, 32, 32], [16, 16], 1, 1),
                 ],
                 integer_dot: false,
                 attention_threads_few: 64,
@@ -134,7 +144,7 @@ impl Tuning {
         }
     }
 
-    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8`.
+    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x2`.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -144,13 +154,13 @@ impl Tuning {
         let numbers =
             numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
         if let Some(at) = ["tile_16", "tile_32", "tile_64", "tile_many"].iter().position(|tile| *tile == name) {
-            let [rows, tokens, columns, part_rows, part_tokens, split] = numbers[..] else {
-                return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLIT"));
+            let [rows, tokens, columns, part_rows, part_tokens, split, stages] = numbers[..] else {
+                return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxSTAGES"));
             };
             if numbers.contains(&0) {
                 return Err(format!("`{name}` takes numbers above 0"));
             }
-            self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split };
+            self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, stages };
             return Ok(());
         }
         let place: &mut [u32] = match name {
@@ -159,6 +169,7 @@ impl Tuning {
             "matvec_rows_gated" => std::slice::from_mut(&mut self.matvec_rows_gated),
             "matvec_threads" => std::slice::from_mut(&mut self.matvec_threads),
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
+            "gemm_workgroups" => std::slice::from_mut(&mut self.gemm_workgroups),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
             "attention_few" => std::slice::from_mut(&mut self.attention_few),

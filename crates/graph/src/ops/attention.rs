@@ -176,5 +176,16 @@ pub(super) fn cases() -> Vec<Case> {
         let crowd: [&[u32]; 4] = [&[33, 1, 0], &[1, 20, 7], &[0, 1, 40], &[1, 1, 1]];
         cases.push(case_of(Case::new(format!("attention/{name}/crowd"), 1e-5).crowd(&crowd)));
     }
+    // Its output may be kept in a form that suits the product.
+    cases.push(Case::new("attention/before_matmul".into(), 2e-5).crowd(&[&[40, 1, 3]]).build(|b| {
+        let q = b.input(Shape::tokens(256));
+        let (k, v) = (b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
+        let cache = b.kv_cache(2, 64);
+        b.kv_write(k, v, cache);
+        let y = b.attention(q, cache, None, plain);
+        let w = b.matrix("w", 256, 48);
+        let z = b.matmul(y, w);
+        b.output(z);
+    }));
     cases
 }

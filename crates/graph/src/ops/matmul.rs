@@ -3,8 +3,10 @@
 //! Axes: `t` rows, `k` inputs, `o` outputs. `W` is stored as GGUF has it: row `o` holds `n_in`
 //! weights in blocks of its type. Fused: `matmul_add` adds a residual `r[t][o]`.
 
+use zinc_gguf::DType;
+
 use crate::conformance::{Case, matrix_types};
-use crate::ops::{Io, Op};
+use crate::ops::{Activation, Io, Op};
 use crate::section::{Builder, Operands, ValueId, WeightId};
 use crate::shape::Shape;
 
@@ -107,6 +109,29 @@ pub(super) fn cases() -> Vec<Case> {
                 let y = b.matmul_add(x, w, r);
                 b.output(y);
             }));
+        }
+    }
+    // What a backend keeps between the ops in a form of its own must give the same numbers.
+    for dtype in [DType::F16, DType::Q4_K, DType::Q6_K] {
+        for n_tokens in [3, 20, 70] {
+            cases.push(
+                Case::new(format!("matmul/block/{dtype}/{n_tokens}"), 5e-5).dtype(dtype).tokens(n_tokens).build(|b| {
+                    let x = b.input(Shape::tokens(256));
+                    let norm = b.vector("norm", 256);
+                    let y = b.rms_norm(x, norm, 1e-6);
+                    let (gate, up) = (b.matrix("gate", 256, 512), b.matrix("up", 256, 512));
+                    let (g, u) = (b.matmul(y, gate), b.matmul(y, up));
+                    let h = b.glu(g, u, Activation::Silu);
+                    let down = b.matrix("down", 512, 256);
+                    let d = b.matmul(h, down);
+                    let sum = b.add(x, d);
+                    let last = b.vector("last", 256);
+                    let z = b.rms_norm(sum, last, 1e-6);
+                    let head = b.matrix("head", 256, 96);
+                    let logits = b.matmul(z, head);
+                    b.output(logits);
+                }),
+            );
         }
     }
     cases

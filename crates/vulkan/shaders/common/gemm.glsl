@@ -1,13 +1,14 @@
 // What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
-// memory. The includer defines VALUE4, four elements of a tile, and has included dequant.glsl and the parameters.
+// memory. The includer defines VALUE, what a tile consists of, PER_EIGHT, how many of them eight elements are, and PUT, which puts
+// eight at a place that counts eights; it has included dequant.glsl and the parameters.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
-// times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
+// times BN tokens. Each step of BK columns is fetched into registers STAGES steps ahead.
 
 const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
-const uint STRIDE = BK / 4 + 2; // in VALUE4: rows begin in different banks
-shared VALUE4 tile_w[BM * STRIDE];
-shared VALUE4 tile_x[BN * STRIDE];
+const uint STRIDE = BK / 8 + 1; // in eights: rows begin in different banks
+shared VALUE tile_w[BM * STRIDE * PER_EIGHT];
+shared VALUE tile_x[BN * STRIDE * PER_EIGHT];
 
 // Units of weights, where they lie within a step, or else halves of them, and eights of x that a thread fetches.
 const uint SPAN1 = DTYPE == Q6_K ? 128 : 64, SPAN2 = DTYPE2 == Q6_K ? 128 : 64; // columns that halves are spread over, at most
@@ -45,10 +46,11 @@ uint row_of(uint n) {
     return EXPERTS == 0 ? n : groups.v[list_at + n];
 }
 
-// What was fetched and is not in the tiles yet.
-Raw raws[W_TASKS];
-vec4 floats[W_TASKS * 8];
-vec4 fetched_x[X_TASKS * 2];
+// What was fetched and is not in the tiles yet, of STAGES steps.
+Raw raws[STAGES * W_TASKS];
+vec4 floats[STAGES * W_TASKS * 8];
+vec4 fetched_x[STAGES * X_TASKS * 2];
+uvec4 rounded_x[STAGES * X_TASKS];
 
 bool has_w(uint i) { return W_TASKS * WORKGROUP == BM * W_PER_ROW || i < BM * W_PER_ROW; }
 bool has_x(uint i) { return X_TASKS * WORKGROUP == BN * BK / 8 || i < BN * BK / 8; }
@@ -76,71 +78,77 @@ void fetch_w(uint dtype, uint task, U8s m, uint k, uint i) {
 }
 
 void put_half(uint at, uvec4 q, vec2 s) {
-    [[unroll]] for (uint n = 0; n < 4; n++) tile_w[at + n] = VALUE4(s.x * raised(q[n]) + s.y);
+    [[unroll]] for (uint n = 0; n < 2; n++) PUT(tile_w, at + n, s.x * raised(q[2 * n]) + s.y, s.x * raised(q[2 * n + 1]) + s.y)
 }
 
 void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
     uint at = i / W_PER_ROW * STRIDE, u = unit_at(dtype, k, i);
     if (is_float(dtype)) {
-        at += i % W_PER_ROW * W_FOURS;
-        [[unroll]] for (uint n = 0; n < W_FOURS; n++) tile_w[at + n] = VALUE4(floats[8 * task + n]);
+        at += i % W_PER_ROW * (W_FOURS / 2);
+        [[unroll]] for (uint n = 0; n < W_FOURS / 2; n++) PUT(tile_w, at + n, floats[8 * task + 2 * n], floats[8 * task + 2 * n + 1])
         return;
     }
     Unit unit = make_unit(dtype, m, row_at(i), u, raws[task]);
     if (WHOLE) {
-        uvec2 places = 4 * (halves(dtype, u) - k / 16);
+        uvec2 places = 2 * (halves(dtype, u) - k / 16);
         put_half(at + places.x, unit.a, unit.sa);
         put_half(at + places.y, unit.b, unit.sb);
     } else {
         bool is_a = unit_of(dtype, k / 16 + i % W_PER_ROW).y == 0;
-        put_half(at + 4 * (i % W_PER_ROW), is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
+        put_half(at + 2 * (i % W_PER_ROW), is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
     }
 }
 
-// Columns k.. of the workgroup's rows and tokens.
-void fetch(uint k) {
+// Fetches columns k.. of the workgroup's rows and tokens.
+void fetch(uint k, uint stage) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
         bool second = matrix_of(i / W_PER_ROW) == 1;
-        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, task, w2, k, i);
-        else fetch_w(DTYPE, task, second ? w2 : w, k, i);
+        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, stage * W_TASKS + task, w2, k, i);
+        else fetch_w(DTYPE, stage * W_TASKS + task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_x(i)) break;
         uint row = row_of(i / (BK / 8));
         if (EXPERTS == 1) row /= n_used;
-        uint at = (row * n_in + k) / 4 + i % (BK / 8) * 2;
-        fetched_x[2 * task] = Vec4s(x).v[at];
-        fetched_x[2 * task + 1] = Vec4s(x).v[at + 1];
+        uint at = (row * n_in + k) / 8 + i % (BK / 8), n = stage * X_TASKS + task;
+        if (X_ROUNDED == 1) {
+            rounded_x[n] = UVec4s(U8s(x)).v[at];
+        } else {
+            fetched_x[2 * n] = Vec4s(x).v[2 * at];
+            fetched_x[2 * n + 1] = Vec4s(x).v[2 * at + 1];
+        }
     }
 }
 
 // Puts what was fetched of columns k.. into the tiles.
-void put(uint k) {
+void put(uint k, uint stage) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
         bool second = matrix_of(i / W_PER_ROW) == 1;
-        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, task, w2, k, i);
-        else put_w(DTYPE, task, second ? w2 : w, k, i);
+        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, stage * W_TASKS + task, w2, k, i);
+        else put_w(DTYPE, stage * W_TASKS + task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_x(i)) break;
-        uint at = i / (BK / 8) * STRIDE + i % (BK / 8) * 2;
-        [[unroll]] for (uint j = 0; j < 2; j++) tile_x[at + j] = VALUE4(BOUNDED(fetched_x[2 * task + j]));
+        uint at = i / (BK / 8) * STRIDE + i % (BK / 8);
+        uint n = stage * X_TASKS + task;
+        if (X_ROUNDED == 1) tile_x[at] = VALUE(rounded_x[n]);
+        else PUT(tile_x, at, BOUNDED(fetched_x[2 * n]), BOUNDED(fetched_x[2 * n + 1]))
     }
 }
 
 // Writes output o of token n of the tile.
-void write(uint o, uint n, float v) {
+void write(uint o, uint n, float v, uint rounded) {
     if (o >= n_out || n >= count) return;
     uint at = row_of(n) * n_out + o;
     if (EPILOGUE == 1) v += other.v[(EXPERTS == 0 ? 0 : expert * n_out) + o];
     if (EPILOGUE == 2) v += other.v[at];
-    y.v[at] = v;
+    put1(rounded, y, at, v);
 }

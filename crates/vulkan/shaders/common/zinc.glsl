@@ -19,6 +19,7 @@ layout(constant_id = 1) const uint SUBGROUP = 32;
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer F32s { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec4s { vec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer F16s { float16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer F16Vec4s { f16vec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer U32s { uint v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16s { uint16_t v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer U8s { uint8_t v[]; };
@@ -46,6 +47,17 @@ uint step_output_row(Step s, uint r) { return s.v[4 * s.capacity + r]; }
 uint step_state_slot(Step s, uint q) { return s.v[5 * s.capacity + q]; }
 uint step_query_start(Step s, uint q) { return s.v[6 * s.capacity + q]; }
 uint step_page(Step s, uint q, uint page) { return s.v[7 * s.capacity + 1 + q * s.pages_max + page]; }
+
+// Puts an output where it belongs. If `rounded`, only matrix cores read it, and it is kept in the f16 that they would make of it.
+void put1(uint rounded, F32s y, uint i, float v) {
+    if (rounded == 1) F16s(y).v[i] = float16_t(clamp(v, -65504.0, 65504.0));
+    else y.v[i] = v;
+}
+// Four of them; `i` counts fours.
+void put4(uint rounded, F32s y, uint i, vec4 v) {
+    if (rounded == 1) F16Vec4s(y).v[i] = f16vec4(clamp(v, -65504.0, 65504.0));
+    else Vec4s(y).v[i] = v;
+}
 
 // Sum over the workgroup; every thread gets it. `part` must hold WORKGROUP / 4 floats.
 shared float zinc_part[256];

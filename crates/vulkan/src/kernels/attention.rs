@@ -127,7 +127,8 @@ impl Recorder<'_> {
         // Each sequence that is taken may have one tile that is not full.
         let tiles = tokens.div_ceil(TILES_SUBGROUPS * tile) + self.at.bucket.seqs.min(tokens / (few + 1));
         let keys = if op.head_dim <= 128 { TILES_KEYS } else { TILES_KEYS / 2 };
-        let constants = [tile, u32::from(sinks != 0), op.head_dim, keys, few];
+        let constants =
+            [tile, u32::from(sinks != 0), op.head_dim, keys, few, self.is_rounded(node.outputs.as_slice()[0])];
         self.launch(threads, &constants, &params, [op.n_heads, tiles, 1])
     }
 
@@ -174,7 +175,8 @@ impl Recorder<'_> {
             softcap: op.softcap,
         };
         let keys = self.tuning.attention_keys;
-        let constants = [self.half(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few];
+        let rounded = self.is_rounded(node.outputs.as_slice()[0]);
+        let constants = [self.half(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few, rounded];
         // As far as there is shared memory for each subgroup's columns.
         let subgroups_max = (self.traits.shared_bytes - SHARED_LEAVE) / (4 * at_once * op.head_dim);
         let threads = threads.max(width).min(subgroups_max.max(1) * width);

@@ -181,12 +181,22 @@ impl Recorder<'_> {
     fn product(&mut self, p: &Product) -> Result<Dispatch, Error> {
         let groups = p.ids.and_then(|ids| self.groups.get(&ids).copied());
         // The matrix-matrix kernels take no norm along; `Vulkan` fuses none for that many tokens.
-        let many = self.rows(p.x).most > self.tuning.gemm_above && p.norm.is_none();
+        let many = self.is_many(p.x) && p.norm.is_none();
         match groups {
             Some(groups) => self.gemm(p, Some(groups)),
             None if p.experts == Experts::None && many => self.gemm(p, None),
             None => self.matvec(p),
         }
+    }
+
+    /// Whether products of x without experts go to a matrix-matrix kernel.
+    pub(super) fn is_many(&self, x: ValueId) -> bool {
+        self.rows(x).most > self.tuning.gemm_above
+    }
+
+    /// Whether the matrix-matrix kernel is that of matrix cores.
+    pub(super) fn has_matrix_cores(&self) -> bool {
+        self.traits.matrix_tile.is_some() && self.tuning.matrix_cores
     }
 
     fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
@@ -265,20 +275,21 @@ impl Recorder<'_> {
             alpha,
             limit,
         };
-        let Tiled { kernel, tile, threads, matrix } = self.tile(groups.map_or(rows.most, |g| g.tokens), p.n_in);
-        let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
+        let tokens = groups.map_or(rows.most, |g| g.tokens);
+        let Tiled { kernel, tile, threads, matrix } = self.tile(tokens, p.n_in, p.n_out, matrices);
+        let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
         constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
         if kernel == Kernel::Gemm {
-            constants.extend([matrix, tile.split]);
+            constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y), tile.stages]);
         }
         let groups = [p.n_out.div_ceil(tile.rows / matrices), tiles, 1];
         self.launch_as(kernel, threads, &constants, &params, groups)
     }
 
-    /// The kernel and tile for products of `tokens` tokens with rows of `n_in` weights.
-    fn tile(&self, tokens: u32, n_in: u32) -> Tiled {
+    /// The kernel and tile for products of `tokens` tokens with `matrices` matrices, `n_out` rows of `n_in` weights each.
+    fn tile(&self, tokens: u32, n_in: u32, n_out: u32, matrices: u32) -> Tiled {
         let matrix = self.traits.matrix_tile.filter(|_| self.tuning.matrix_cores);
         let [of_16, of_32, of_64, of_many] = self.tuning.tiles;
         let mut tile = match tokens {
@@ -292,7 +303,14 @@ impl Recorder<'_> {
         let width = self.traits.subgroup_size;
         let (kernel, threads) = match matrix {
             Some(matrix) => {
-                tile.part_rows = tile.part_rows.clamp((2 * matrix).min(tile.rows), tile.rows);
+                let workgroups = |rows: u32| n_out.div_ceil(rows / matrices) * tokens.div_ceil(tile.tokens);
+                while tile.split > 1
+                    && tile.rows > matrix * matrices
+                    && workgroups(tile.rows) < self.tuning.gemm_workgroups
+                {
+                    (tile.rows, tile.columns) = (tile.rows / 2, tile.columns * 2);
+                }
+                tile.part_rows = tile.part_rows.clamp((matrix * matrices).min(tile.rows), tile.rows);
                 tile.part_tokens = tile.part_tokens.min(tile.tokens);
                 let parts = (tile.rows / tile.part_rows) * (tile.tokens / tile.part_tokens);
                 // Half as many columns until they fit the row and shared memory.
@@ -323,6 +341,6 @@ impl Recorder<'_> {
     /// Tokens of a tile of the matrix-matrix kernel when `n_slots` slots fall on `n_experts` experts.
     pub(super) fn expert_tile_tokens(&self, n_slots: u32, n_experts: u32) -> u32 {
         let tokens = n_slots.div_ceil(n_experts).next_power_of_two().clamp(16, 64);
-        self.tile(tokens, UNIT).tile.tokens
+        self.tile(tokens, UNIT, UNIT, 1).tile.tokens
     }
 }

@@ -76,7 +76,8 @@ impl Recorder<'_> {
             alpha,
             limit,
         };
-        let constants = [u32::from(add), u32::from(w != 0), u32::from(glu.is_some()), activation];
+        let rounded = self.is_rounded(node.outputs.as_slice()[usize::from(add)]);
+        let constants = [u32::from(add), u32::from(w != 0), u32::from(glu.is_some()), activation, rounded];
         self.launch(self.norm_threads(op.width), &constants, &params, [cols / op.width, rows.most, 1])
     }
 
@@ -136,7 +137,8 @@ impl Recorder<'_> {
         let Operands { b, activation, alpha, limit } = operands;
         let (y, step) = (self.output(node, 0), self.at.step);
         let params = params::Elementwise { a: self.value(a), b, y, step, cols, rows: rows.symbol, alpha, limit };
-        let constants = [function as u32, activation, u32::from(b != 0)];
+        let rounded = self.is_rounded(node.outputs.as_slice()[0]);
+        let constants = [function as u32, activation, u32::from(b != 0), rounded];
         self.launch(THREADS, &constants, &params, [cols.div_ceil(THREADS), rows.most, 1])
     }
 
