@@ -12,12 +12,20 @@ layout(constant_id = 12) const uint TILE = 16;   // side of the matrices
 layout(constant_id = 13) const uint SPLIT = 1;   // divides ELEMENTS
 layout(constant_id = 14) const uint X_ROUNDED = 0;
 layout(constant_id = 15) const uint Y_ROUNDED = 0;
-layout(constant_id = 16) const uint STAGES = 1;
 const uint ELEMENTS = TILE * TILE / SUBGROUP;    // of a matrix that a lane has
 const uint GROUP = TILE, PER_EIGHT = 1;
 #define VALUE uvec4
 #define PUT(tile, at, a, b) tile[at] = uvec4(halves_of(a), halves_of(b));
 #define BOUNDED(v) clamp(v, -65504.0, 65504.0)
+#define PUT_WEIGHTS(at, q, s) tile_w[at] = uvec4(weights_of(q.x, s), weights_of(q.y, s));
+// Four weights s.x q + s.y, made in f16: a byte of q is the mantissa of 4 + q / 256, so that the factor 256 s.x is of the weights'
+// own size and has all its bits.
+uvec2 weights_of(uint q, vec2 s) {
+    f16vec2 factor = f16vec2(float16_t(256.0 * s.x)), minimum = f16vec2(float16_t(s.y)), four = f16vec2(4.0);
+    f16vec2 even = fma(unpackFloat2x16((q & 0x00ff00ffu) | 0x44004400u) - four, factor, minimum);
+    f16vec2 odd = fma(unpackFloat2x16(((q >> 8) & 0x00ff00ffu) | 0x44004400u) - four, factor, minimum);
+    return uvec2(packFloat2x16(f16vec2(even.x, odd.x)), packFloat2x16(f16vec2(even.y, odd.y)));
+}
 uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw))); }
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
@@ -74,20 +82,13 @@ void main() {
     uint across = BN / WN, part = gl_SubgroupID % PARTS, z = gl_SubgroupID / PARTS;
     uint row0 = part / across * WM, token0 = part % across * WN;
     [[unroll]] for (uint i = 0; i < MI * NI; i++) sums[i] = Sums(0.0);
-    [[unroll]] for (uint stage = 0; stage < STAGES; stage++) {
-        if (stage * BK < n_in) fetch(stage * BK, stage);
-    }
-    for (uint k0 = 0; k0 < n_in; k0 += STAGES * BK) {
-        [[unroll]] for (uint stage = 0; stage < STAGES; stage++) {
-            uint k = k0 + stage * BK;
-            if (k < n_in) {
-                put(k, stage);
-                barrier();
-                if (k + STAGES * BK < n_in) fetch(k + STAGES * BK, stage);
-                multiply(row0, token0, z * BK_OWN);
-                barrier();
-            }
-        }
+    fetch(0);
+    for (uint k = 0; k < n_in; k += BK) {
+        put(k);
+        barrier();
+        if (k + BK < n_in) fetch(k + BK);
+        multiply(row0, token0, z * BK_OWN);
+        barrier();
     }
     [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
         [[unroll]] for (uint j = 0; j < NI; j++) {

@@ -5,10 +5,11 @@
 #version 460
 #include "common/zinc.glsl"
 #include "common/gemm_constants.glsl"
-const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, STAGES = 1;
+const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0;
 #define VALUE vec4
 #define PUT(tile, at, a, b) { tile[2 * (at)] = a; tile[2 * (at) + 1] = b; }
 #define BOUNDED(v) v
+#define PUT_WEIGHTS(at, q, s) PUT(tile_w, at, (raised(q.x) - 1024.0) * s.x + s.y, (raised(q.y) - 1024.0) * s.x + s.y)
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 #include "common/params/gemm_plain.glsl"
@@ -21,11 +22,11 @@ void main() {
     uint thread = gl_LocalInvocationID.x, token0 = thread % ACROSS, pair0 = thread / ACROSS;
     float sums[WM * WN];
     [[unroll]] for (uint i = 0; i < WM * WN; i++) sums[i] = 0;
-    fetch(0, 0);
+    fetch(0);
     for (uint k = BK; k <= n_in; k += BK) {
-        put(k - BK, 0);
+        put(k - BK);
         barrier();
-        if (k < n_in) fetch(k, 0);
+        if (k < n_in) fetch(k);
         for (uint kk = 0; kk < BK / 4; kk++) {
             vec4 a[WM];
             [[unroll]] for (uint i = 0; i < WM; i++) a[i] = tile_w[(2 * (pair0 + i / 2 * DOWN) + i % 2) * STRIDE * 2 + kk];

@@ -31,8 +31,8 @@ pub struct Tile {
     pub part_tokens: u32,
     /// Subgroups that share the columns of a step.
     pub split: u32,
-    /// Steps that are fetched ahead.
-    pub stages: u32,
+    /// Workgroups of a product below which a tile has half as many rows, and twice as many columns.
+    pub workgroups: u32,
 }
 
 impl Tile {
@@ -40,9 +40,9 @@ impl Tile {
         [rows, tokens, columns]: [u32; 3],
         [part_rows, part_tokens]: [u32; 2],
         split: u32,
-        stages: u32,
+        workgroups: u32,
     ) -> Tile {
-        Tile { rows, tokens, columns, part_rows, part_tokens, split, stages }
+        Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups }
     }
 }
 
@@ -63,8 +63,6 @@ pub struct Tuning {
     pub matvec_threads: u32,
     /// Tokens that it takes at a time, at most: a power of two.
     pub matvec_tokens: u32,
-    /// Workgroups of a product of few tokens below which its tiles have fewer rows.
-    pub gemm_workgroups: u32,
     /// Steps of more tokens than this use a matrix-matrix kernel.
     pub gemm_above: u32,
     /// The same for products with experts, counted in tokens.
@@ -97,7 +95,6 @@ impl Tuning {
             matvec_tokens: 4,
             gemm_above: 4,
             expert_gemm_above: 32,
-            gemm_workgroups: 1,
             matrix_cores: true,
             tiles: [
                 Tile::new([32, 16, 256], [32, 16], 4, 1),
@@ -117,14 +114,16 @@ impl Tuning {
             // 4 and 32, is not measured.
             NVIDIA => Tuning {
                 tiles: [
-                    Tile::new([32, 16, 256], [32, 16], 8, 1),
+                    Tile::new([32, 16, 256], [32, 16], 8, 200),
                     Tile::new([32, 32, 256], [32, 32], 8, 1),
-                    Tile::new([64, 64, 128], [32, 64], 4, 1),
+                    Tile::new([64, 64, 128], [32, 64], 4, 400),
                     Tile::new([64, 128, 64], [32, 64], 1, 1),
                 ],
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
+                matvec_tokens: 2,
+                gemm_above: 2,
                 ..base
             },
             AMD | INTEL => base,
@@ -144,7 +143,7 @@ impl Tuning {
         }
     }
 
-    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x2`.
+    /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x200`.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -154,13 +153,13 @@ impl Tuning {
         let numbers =
             numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
         if let Some(at) = ["tile_16", "tile_32", "tile_64", "tile_many"].iter().position(|tile| *tile == name) {
-            let [rows, tokens, columns, part_rows, part_tokens, split, stages] = numbers[..] else {
-                return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxSTAGES"));
+            let [rows, tokens, columns, part_rows, part_tokens, split, workgroups] = numbers[..] else {
+                return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxWORKGROUPS"));
             };
             if numbers.contains(&0) {
                 return Err(format!("`{name}` takes numbers above 0"));
             }
-            self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, stages };
+            self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());
         }
         let place: &mut [u32] = match name {
@@ -169,7 +168,6 @@ impl Tuning {
             "matvec_rows_gated" => std::slice::from_mut(&mut self.matvec_rows_gated),
             "matvec_threads" => std::slice::from_mut(&mut self.matvec_threads),
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
-            "gemm_workgroups" => std::slice::from_mut(&mut self.gemm_workgroups),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
             "attention_few" => std::slice::from_mut(&mut self.attention_few),

@@ -1,9 +1,9 @@
 // Units of 32 weights of every storage type.
 //
 // A unit is two halves of 16 weights each, `a` and `b`, chosen so that the 16 bytes in which a four-bit type keeps two
-// planes of nibbles are read once. A stored weight is s.x * r + s.y, r = 1024 + q, with q an unsigned byte and one pair s for
-// each half: so s is applied to a sum of products, and r comes from q without a conversion of integers, which is slow on
-// some GPUs: q is the mantissa of an f16. Types of fewer bits have theirs at the top of q. F32, F16 and BF16 have no q.
+// planes of nibbles are read once. A stored weight is s.x * q + s.y, of which little cancels, with q an unsigned byte and one pair
+// s for each half, so that s can be applied to a sum of products. Types of fewer bits have theirs at the top of q. F32, F16
+// and BF16 have no q.
 // `dtype` is a specialization constant at every call, so one arm of each switch is left.
 
 const uint F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8;
@@ -141,7 +141,7 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     return raw;
 }
 
-// The unit with s for q in place of r: s.x * q + s.y, of which little cancels. Q3_K needs 32 more bytes, its mask, from memory.
+// Unit u of the row that begins at byte `row`, from what was loaded of it. Q3_K needs 32 more bytes, its mask, from memory.
 Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     Unit w;
     uvec2 place = place_of(dtype, row, u);
@@ -247,15 +247,7 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     return w;
 }
 
-// Unit u of the row that begins at byte `row`, from what was loaded of it.
-Unit make_unit(uint dtype, U8s p, uint row, uint u, Raw raw) {
-    Unit w = make_bytes(dtype, p, row, u, raw);
-    w.sa.y -= 1024.0 * w.sa.x;
-    w.sb.y -= 1024.0 * w.sb.x;
-    return w;
-}
-
-// r of four weights.
+// 1024 + q of four weights: q is the mantissa of an f16, since a conversion of integers is slow on some GPUs.
 vec4 raised(uint q) {
     vec2 even = unpackHalf2x16((q & 0x00ff00ffu) | 0x64006400u), odd = unpackHalf2x16(((q >> 8) & 0x00ff00ffu) | 0x64006400u);
     return vec4(even.x, odd.x, even.y, odd.y);

@@ -1,9 +1,9 @@
 // What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
 // memory. The includer defines VALUE, what a tile consists of, PER_EIGHT, how many of them eight elements are, and PUT, which puts
-// eight at a place that counts eights; it has included dequant.glsl and the parameters.
+// eight at a place that counts eights, and PUT_WEIGHTS, which does so with weights s.x q + s.y; it has included dequant.glsl and the parameters.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
-// times BN tokens. Each step of BK columns is fetched into registers STAGES steps ahead.
+// times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
 
 const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
 const uint STRIDE = BK / 8 + 1; // in eights: rows begin in different banks
@@ -46,11 +46,11 @@ uint row_of(uint n) {
     return EXPERTS == 0 ? n : groups.v[list_at + n];
 }
 
-// What was fetched and is not in the tiles yet, of STAGES steps.
-Raw raws[STAGES * W_TASKS];
-vec4 floats[STAGES * W_TASKS * 8];
-vec4 fetched_x[STAGES * X_TASKS * 2];
-uvec4 rounded_x[STAGES * X_TASKS];
+// What was fetched and is not in the tiles yet.
+Raw raws[W_TASKS];
+vec4 floats[W_TASKS * 8];
+vec4 fetched_x[X_TASKS * 2];
+uvec4 rounded_x[X_TASKS];
 
 bool has_w(uint i) { return W_TASKS * WORKGROUP == BM * W_PER_ROW || i < BM * W_PER_ROW; }
 bool has_x(uint i) { return X_TASKS * WORKGROUP == BN * BK / 8 || i < BN * BK / 8; }
@@ -78,7 +78,8 @@ void fetch_w(uint dtype, uint task, U8s m, uint k, uint i) {
 }
 
 void put_half(uint at, uvec4 q, vec2 s) {
-    [[unroll]] for (uint n = 0; n < 2; n++) PUT(tile_w, at + n, s.x * raised(q[2 * n]) + s.y, s.x * raised(q[2 * n + 1]) + s.y)
+    PUT_WEIGHTS(at, q.xy, s)
+    PUT_WEIGHTS(at + 1, q.zw, s)
 }
 
 void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
@@ -88,7 +89,7 @@ void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
         [[unroll]] for (uint n = 0; n < W_FOURS / 2; n++) PUT(tile_w, at + n, floats[8 * task + 2 * n], floats[8 * task + 2 * n + 1])
         return;
     }
-    Unit unit = make_unit(dtype, m, row_at(i), u, raws[task]);
+    Unit unit = make_bytes(dtype, m, row_at(i), u, raws[task]);
     if (WHOLE) {
         uvec2 places = 2 * (halves(dtype, u) - k / 16);
         put_half(at + places.x, unit.a, unit.sa);
@@ -100,47 +101,46 @@ void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
 }
 
 // Fetches columns k.. of the workgroup's rows and tokens.
-void fetch(uint k, uint stage) {
+void fetch(uint k) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
         bool second = matrix_of(i / W_PER_ROW) == 1;
-        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, stage * W_TASKS + task, w2, k, i);
-        else fetch_w(DTYPE, stage * W_TASKS + task, second ? w2 : w, k, i);
+        if (DTYPE2 != DTYPE && second) fetch_w(DTYPE2, task, w2, k, i);
+        else fetch_w(DTYPE, task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_x(i)) break;
         uint row = row_of(i / (BK / 8));
         if (EXPERTS == 1) row /= n_used;
-        uint at = (row * n_in + k) / 8 + i % (BK / 8), n = stage * X_TASKS + task;
+        uint at = (row * n_in + k) / 8 + i % (BK / 8);
         if (X_ROUNDED == 1) {
-            rounded_x[n] = UVec4s(U8s(x)).v[at];
+            rounded_x[task] = UVec4s(U8s(x)).v[at];
         } else {
-            fetched_x[2 * n] = Vec4s(x).v[2 * at];
-            fetched_x[2 * n + 1] = Vec4s(x).v[2 * at + 1];
+            fetched_x[2 * task] = Vec4s(x).v[2 * at];
+            fetched_x[2 * task + 1] = Vec4s(x).v[2 * at + 1];
         }
     }
 }
 
 // Puts what was fetched of columns k.. into the tiles.
-void put(uint k, uint stage) {
+void put(uint k) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_w(i)) break;
         bool second = matrix_of(i / W_PER_ROW) == 1;
-        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, stage * W_TASKS + task, w2, k, i);
-        else put_w(DTYPE, stage * W_TASKS + task, second ? w2 : w, k, i);
+        if (DTYPE2 != DTYPE && second) put_w(DTYPE2, task, w2, k, i);
+        else put_w(DTYPE, task, second ? w2 : w, k, i);
     }
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint i = thread + task * WORKGROUP;
         if (!has_x(i)) break;
         uint at = i / (BK / 8) * STRIDE + i % (BK / 8);
-        uint n = stage * X_TASKS + task;
-        if (X_ROUNDED == 1) tile_x[at] = VALUE(rounded_x[n]);
-        else PUT(tile_x, at, BOUNDED(fetched_x[2 * n]), BOUNDED(fetched_x[2 * n + 1]))
+        if (X_ROUNDED == 1) tile_x[at] = VALUE(rounded_x[task]);
+        else PUT(tile_x, at, BOUNDED(fetched_x[2 * task]), BOUNDED(fetched_x[2 * task + 1]))
     }
 }
 

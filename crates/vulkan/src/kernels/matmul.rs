@@ -282,7 +282,7 @@ impl Recorder<'_> {
         let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
         constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
         if kernel == Kernel::Gemm {
-            constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y), tile.stages]);
+            constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y)]);
         }
         let groups = [p.n_out.div_ceil(tile.rows / matrices), tiles, 1];
         self.launch_as(kernel, threads, &constants, &params, groups)
@@ -304,10 +304,7 @@ impl Recorder<'_> {
         let (kernel, threads) = match matrix {
             Some(matrix) => {
                 let workgroups = |rows: u32| n_out.div_ceil(rows / matrices) * tokens.div_ceil(tile.tokens);
-                while tile.split > 1
-                    && tile.rows > matrix * matrices
-                    && workgroups(tile.rows) < self.tuning.gemm_workgroups
-                {
+                while tile.split > 1 && tile.rows > matrix * matrices && workgroups(tile.rows) < tile.workgroups {
                     (tile.rows, tile.columns) = (tile.rows / 2, tile.columns * 2);
                 }
                 tile.part_rows = tile.part_rows.clamp((matrix * matrices).min(tile.rows), tile.rows);
