@@ -277,7 +277,9 @@ impl Recorder<'_> {
         };
         let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
         let tokens = groups.map_or(rows.most, |g| g.tokens);
-        let Tiled { kernel, tile, threads, matrix } = self.tile(tokens, p.n_in, p.n_out, matrices);
+        // Many experts make many workgroups.
+        let outputs = if groups.is_some() { u32::MAX } else { p.n_out };
+        let Tiled { kernel, tile, threads, matrix } = self.tile(tokens, p.n_in, outputs, matrices);
         let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
         constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
@@ -288,7 +290,8 @@ impl Recorder<'_> {
         self.launch_as(kernel, threads, &constants, &params, groups)
     }
 
-    /// The kernel and tile for products of `tokens` tokens with `matrices` matrices, `n_out` rows of `n_in` weights each.
+    /// The kernel and tile for products of `tokens` tokens with `matrices` matrices, `n_out` rows of `n_in` weights
+    /// each.
     fn tile(&self, tokens: u32, n_in: u32, n_out: u32, matrices: u32) -> Tiled {
         let matrix = self.traits.matrix_tile.filter(|_| self.tuning.matrix_cores);
         let [of_16, of_32, of_64, of_many] = self.tuning.tiles;
@@ -338,6 +341,6 @@ impl Recorder<'_> {
     /// Tokens of a tile of the matrix-matrix kernel when `n_slots` slots fall on `n_experts` experts.
     pub(super) fn expert_tile_tokens(&self, n_slots: u32, n_experts: u32) -> u32 {
         let tokens = n_slots.div_ceil(n_experts).next_power_of_two().clamp(16, 64);
-        self.tile(tokens, UNIT, UNIT, 1).tile.tokens
+        self.tile(tokens, UNIT, u32::MAX, 1).tile.tokens
     }
 }
