@@ -3,6 +3,7 @@
 //! `vulkan` is the best GPU, `auto` the same where there is one and else the CPU (docs/decisions/005).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zinc_graph::Backend;
@@ -67,7 +68,9 @@ impl Device {
                     Some(folder) => zinc_vulkan::Device::open_cached(id, &folder),
                     None => zinc_vulkan::Device::open(id, &[]),
                 };
-                Ok(Device::Vulkan(opened.map_err(|e| failure(&e))?))
+                let mut opened = opened.map_err(|e| failure(&e))?;
+                opened.set_part_limit(Duration::from_millis(args.part_ms.into()));
+                Ok(Device::Vulkan(opened))
             }
             other => Err(Failure::usage(format!("there is no device `{other}`"))
                 .remedy(format!("there are: {}", Devices::find().ids()))),

@@ -99,7 +99,7 @@ impl Report {
                 weights: node.weights.as_slice().iter().map(|w| weight_text(graph, of, usize::from(w.0))).collect(),
                 outputs: node.outputs.as_slice().iter().map(|v| value_text(graph, *v)).collect(),
                 bytes: node_bytes(graph, node, of),
-                flops: flops(graph, node, of),
+                flops: node_flops(graph, node, of),
             })
             .collect();
         Report {
@@ -224,7 +224,9 @@ fn weight_share(graph: &Graph, node: &Node, of: &ReportFor<'_>, index: usize) ->
     }
 }
 
-fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
+/// Floating-point operations of a node.
+#[must_use]
+pub fn node_flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let out: u64 = node.outputs.as_slice().iter().map(|v| u64::from(graph.shape(*v).cols)).sum();
     let product = |w: usize| {
         let [n_in, n_out, _] = graph.weights[usize::from(node.weights.as_slice()[w].0)].shape;

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use zinc_gguf::DType;
 use zinc_graph::backend::{
@@ -27,6 +28,7 @@ use crate::measure;
 use crate::memory::{Buffer, Memory, Place};
 use crate::pipeline::Pipelines;
 use crate::recording::{Parts, Recording};
+use crate::split;
 use crate::tuning::Tuning;
 use crate::upload::Progress;
 use crate::weights::{Needs, Resource, Weights};
@@ -56,6 +58,8 @@ pub struct Device {
     gpu: Arc<Gpu>,
     pipelines: Arc<Mutex<Pipelines>>,
     tuning: Tuning,
+    /// Longest part of a step, by estimate.
+    part_limit: Duration,
     file: Option<Arc<Mutex<PipelineFile>>>,
 }
 
@@ -69,7 +73,7 @@ impl Device {
         let gpu = Arc::new(Gpu::open(id)?);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
         let tuning = Tuning::of(&gpu.traits);
-        Ok(Device { gpu, pipelines, tuning, file: None })
+        Ok(Device { gpu, pipelines, tuning, part_limit: split::LIMIT, file: None })
     }
 
     /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
@@ -81,7 +85,7 @@ impl Device {
         let file = PipelineFile::open(folder, &gpu.candidate);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, file.bytes())?));
         let tuning = Tuning::of(&gpu.traits);
-        Ok(Device { gpu, pipelines, tuning, file: Some(Arc::new(Mutex::new(file))) })
+        Ok(Device { gpu, pipelines, tuning, part_limit: split::LIMIT, file: Some(Arc::new(Mutex::new(file))) })
     }
 
     /// What the driver has compiled so far, for the next start.
@@ -95,6 +99,11 @@ impl Device {
     /// Its entry of the tuning table, to be changed for measurements before a backend is made.
     pub fn tuning_mut(&mut self) -> &mut Tuning {
         &mut self.tuning
+    }
+
+    /// Sets the longest time, by estimate, that a part of a step may hold the queue.
+    pub fn set_part_limit(&mut self, limit: Duration) {
+        self.part_limit = limit;
     }
 
     /// What it is and can do.
@@ -180,8 +189,16 @@ impl Vulkan {
 
     fn device_error(&self, error: Error) -> BackendError {
         let error = self.device.gpu.failed(error);
+        let part = self.part_in_flight(&error).map(|part| format!(": {part}")).unwrap_or_default();
         let remedy = error.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        BackendError::Device { device: self.info.id.clone(), message: format!("{error}{remedy}") }
+        BackendError::Device { device: self.info.id.clone(), message: format!("{error}{part}{remedy}") }
+    }
+
+    /// What the part of a step does during which the device was lost.
+    fn part_in_flight(&self, error: &Error) -> Option<&str> {
+        let Error::Lost(lost) = error else { return None };
+        let Some((Work::Step { plan, .. }, ended, _)) = lost.in_flight else { return None };
+        self.plans.get(plan as usize)?.labels.get(ended as usize).map(String::as_str)
     }
 
     fn check_alive(&self) -> Result<(), BackendError> {
@@ -315,6 +332,7 @@ impl Backend for Vulkan {
             resources: &self.resources,
             state: self.state,
             tuning: &self.device.tuning,
+            limit: self.device.part_limit,
             is_profiled: self.is_profiling,
         };
         let n_made = parts.pipelines.n_made();
@@ -342,9 +360,9 @@ impl Backend for Vulkan {
         })?;
         let recording = &mut self.plans[plan.0 as usize];
         recording.write_batch(batch, self.state.n_pages)?;
-        let commands = recording.commands;
         let work = Work::Step { plan: plan.0, tokens: bucket.tokens, outputs: bucket.outputs };
-        self.commands.submit_parts(&[commands], work).map(Ticket).map_err(|e| self.device_error(e))
+        let submitted = self.commands.submit_parts(&self.plans[plan.0 as usize].commands, work);
+        submitted.map(Ticket).map_err(|e| self.device_error(e))
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError> {

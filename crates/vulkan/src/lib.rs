@@ -22,6 +22,7 @@ pub mod pipeline;
 pub mod profile;
 pub mod recording;
 pub mod scratch;
+pub mod split;
 pub mod spv;
 pub mod step;
 pub mod tuning;

@@ -1,10 +1,15 @@
 //! A plan: memory for its values, its step buffer, and the commands of a step, recorded once.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ash::vk;
+use zinc_gguf::DType;
 use zinc_graph::backend::{BackendError, PhaseTime, PlanOptions, StateSizes};
+use zinc_graph::batch::PAGE_TOKENS;
 use zinc_graph::ops::{NormRope, Op, RopeKvWrite};
+use zinc_graph::report::ReportFor;
 use zinc_graph::section::ValueId;
 use zinc_graph::shape::Elem;
 use zinc_graph::{Batch, Graph, Plan};
@@ -17,6 +22,7 @@ use crate::memory::{Buffer, Place};
 use crate::pipeline::Pipelines;
 use crate::profile::Profile;
 use crate::scratch::Scratch;
+use crate::split::{self, Pace};
 use crate::step;
 use crate::tuning::Tuning;
 use crate::weights::{Resource, Weights};
@@ -27,8 +33,10 @@ pub struct Recording {
     pub graph: Graph,
     /// How it was compiled.
     pub options: PlanOptions,
-    /// The commands of a step.
-    pub commands: vk::CommandBuffer,
+    /// The commands of a step, part by part.
+    pub commands: Vec<vk::CommandBuffer>,
+    /// What each part does, for people.
+    pub labels: Vec<String>,
     /// Every value.
     pub values: Buffer,
     plan: Plan,
@@ -60,6 +68,8 @@ pub struct Parts<'a> {
     pub state: StateSizes,
     /// The device's entry of the tuning table.
     pub tuning: &'a Tuning,
+    /// Longest part of a step.
+    pub limit: Duration,
     /// Whether each phase is timed.
     pub is_profiled: bool,
 }
@@ -103,25 +113,42 @@ impl Recording {
         };
         let (integers, readback_bytes) = integer_outputs(&graph, options);
         let readback = Buffer::new(gpu, readback_bytes, Place::Readback)?;
-        let commands = parts.commands.record(|commands, b| {
-            profile.iter().for_each(|profile| profile.begin(b));
-            for (index, phase) in (0u32..).zip(&phases) {
-                phase.iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
-                profile.iter().for_each(|profile| profile.mark(b, index));
-                commands.barrier(b);
-            }
-            for &(id, to) in &integers {
-                let from = plan.offsets[usize::from(id.0)].expect("outputs are placed") as u64;
-                commands.copy(b, (values.handle, from), (readback.handle, to), rows_bytes(&graph, options, id));
-            }
-            commands.host_barrier(b);
-        })?;
+        let dtypes: Vec<DType> = parts.weights.placed.iter().map(|(dtype, _)| *dtype).collect();
+        let context = u64::from(parts.state.n_pages) * PAGE_TOKENS as u64;
+        let (n_tokens, kv_format) = (u64::from(bucket.tokens), parts.state.kv_format);
+        let of = ReportFor { dtypes: &dtypes, n_tokens, context, kv_format };
+        let pace = Pace::of(gpu.candidate.kind);
+        let seconds: Vec<f64> = nodes.iter().map(|nodes| pace.seconds(&graph, nodes, &of)).collect();
+        let ranges = split::parts(&seconds, parts.limit);
+        let labels = ranges.iter().map(|range| split::label(&graph, &nodes[range.clone()], &of)).collect();
+        let record_part = |range: &Range<usize>| {
+            parts.commands.record(|commands, b| {
+                if range.start == 0 {
+                    profile.iter().for_each(|profile| profile.begin(b));
+                }
+                for index in range.clone() {
+                    phases[index].iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
+                    profile.iter().for_each(|profile| profile.mark(b, index as u32));
+                    commands.barrier(b);
+                }
+                if range.end < phases.len() {
+                    return;
+                }
+                for &(id, to) in &integers {
+                    let from = plan.offsets[usize::from(id.0)].expect("outputs are placed") as u64;
+                    commands.copy(b, (values.handle, from), (readback.handle, to), rows_bytes(&graph, options, id));
+                }
+                commands.host_barrier(b);
+            })
+        };
+        let commands = ranges.iter().map(record_part).collect::<Result<Vec<_>, _>>()?;
         let options = options.clone();
         let last = (0, 0);
         Ok(Recording {
             graph,
             options,
             commands,
+            labels,
             values,
             plan,
             step,

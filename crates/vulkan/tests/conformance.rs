@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zinc_graph::conformance::Case;
 use zinc_graph::ops;
@@ -50,6 +50,24 @@ fn every_case_holds() {
     assert!(failures.is_empty(), "{} of {ran} cases failed", failures.len());
     assert!(ran > 0, "no case is named like `{filter}`");
     eprintln!("{ran} of {} cases", cases.len());
+}
+
+/// A step in as many parts as it has phases gives what it gives in one.
+#[test]
+fn a_step_in_parts_holds_too() {
+    let Some(candidate) = device::candidates().ok().and_then(|c| c.into_iter().next()) else {
+        eprintln!("SKIP: no Vulkan device");
+        return;
+    };
+    let mut device = Device::open(&candidate.id, &[]).unwrap();
+    device.set_part_limit(Duration::ZERO);
+    let cases = ops::cases();
+    let blocks = cases.iter().filter(|case| case.name.starts_with("matmul/block/F16/"));
+    let failures: Vec<_> = blocks.map(|case| case.run(&mut Vulkan::new(&device).unwrap())).collect();
+    assert_eq!(failures.len(), 3);
+    for outcome in failures {
+        outcome.unwrap();
+    }
 }
 
 /// The cases by op, dealt out to `n` parts: the op with the most cases first, each to the part that has the fewest so
