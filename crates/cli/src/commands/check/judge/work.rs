@@ -77,10 +77,7 @@ pub(super) fn model(machine: &Machine) -> Section {
             let context = model.context_tokens;
             section.ok(format!("{} ({}, {}), context {context} tokens", model.name, model.architecture, model.file));
             if let Some(reason) = &model.no_chat {
-                section.warn(
-                    format!("no chat with it, only plain prompts: {reason}"),
-                    "zinc model list  # models that can chat",
-                );
+                section.ok(format!("plain prompts only, no chat: {reason}"));
             }
         }
     }
