@@ -20,12 +20,12 @@ pub(crate) struct Cli {
     /// Tell whether this machine is ready, and what to do if it is not; with the flags of what is to run on it.
     #[arg(long, conflicts_with = "prompt")]
     pub(crate) check: bool,
-    /// Flags of a server, which `-p` starts.
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
     /// Flags of plain generation.
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
+    /// Flags of a server, which `-p` starts. Last, since what follows a heading of the help stands below it.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// The commands.
@@ -314,11 +314,11 @@ pub(crate) enum Compat {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// A conversation.
@@ -340,13 +340,13 @@ pub(crate) struct ChatArgs {
     #[arg(long)]
     pub(crate) no_browser: bool,
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// `zinc inspect`.

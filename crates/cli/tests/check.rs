@@ -158,7 +158,12 @@ fn every_command_teaches_by_example() {
             code == 0 && text.contains("Example") && text.contains(&format!("  zinc {command}")),
             "{command}: {text}"
         );
+        let widest =
+            text.lines().skip_while(|line| !line.starts_with("Example")).map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= 80, "{command}: an example is wider than a terminal: {text}");
         n += 1;
     }
+    let server = help.find("\nServer:").unwrap();
+    assert!(help.find("--prompt").unwrap() < server && help.find("--device").unwrap() < server, "{help}");
     assert!(n >= 14, "{help}");
 }

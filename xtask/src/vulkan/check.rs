@@ -39,9 +39,8 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Result<Vec<Job>, Strin
     }
     // Not fifty gigabytes of keys on a card of twenty-four.
     let job = check("too little memory", &["--family", "gfx1100"], "the model does not fit: ").arg("-m").arg(&model);
-    jobs.push(
-        job.arg("--kv-memory").arg("50GB").arg("-c").arg("16000000").expect("zinc --check --kv-memory ").exits(1),
-    );
+    let job = job.arg("--kv-memory").arg("50GB").arg("-c").arg("16000000").arg("--max-seqs").arg("8");
+    jobs.push(job.expect("zinc --check --kv-memory ").exits(1));
 
     let named = "vulkan:0 llvmpipe";
     let job = check("lavapipe", &["--lavapipe"], named).arg("--device").arg("vulkan:0").arg("-m").arg(&model);

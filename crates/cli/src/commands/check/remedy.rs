@@ -88,8 +88,18 @@ pub(super) fn join_groups() -> String {
 }
 
 /// Gives a container the GPU.
-pub(super) fn pass_to_container() -> String {
-    "# start the container with: --device /dev/dri".to_owned()
+pub(super) fn pass_to_container(vendor_id: u32) -> String {
+    match vendor_id {
+        NVIDIA => "# start the container with: --device nvidia.com/gpu=all  (needs NVIDIA's container toolkit)",
+        _ => "# start the container with: --device /dev/dri",
+    }
+    .to_owned()
+}
+
+/// Makes a folder and gives it to this user.
+pub(super) fn own_folder(folder: &str) -> String {
+    let folder = format!("'{}'", folder.replace('\'', "'\\''"));
+    format!("sudo mkdir -p {folder} && sudo chown -R \"$USER\" {folder}")
 }
 
 /// The setting of the firmware for a large window into the card.

@@ -142,6 +142,12 @@ fn container() -> Machine {
     machine
 }
 
+fn container_without_the_hosts_driver() -> Machine {
+    let mut machine = container();
+    machine.host.pci_gpus = vec![on_bus(NVIDIA, 0x2684, Some("nvidia"))];
+    machine
+}
+
 fn wrong_driver_lavapipe() -> Machine {
     let mut machine = on_cpu(None);
     machine.host.distribution = distribution("arch", "Arch Linux", "");
@@ -301,6 +307,7 @@ fn cpu_asked() -> Machine {
     let mut machine = on_cpu(Some(NoVulkan::NoLoader));
     machine.choice = Choice::CpuAsked;
     machine.host.memory = Some((16 * GB, 12 * GB));
+    machine.host.cache.folder = Some("/mnt/a user's disk/zinc".into());
     machine.host.cache.problem = Some("Read-only file system (os error 30)".into());
     machine.model = ModelState::Opened(Box::new(model(22 * GB, GB)));
     machine
@@ -321,6 +328,7 @@ fn machines() -> Vec<(&'static str, Level, Machine)> {
         ("hidden-drivers", Fail, hidden_drivers()),
         ("closed-node", Fail, closed_node()),
         ("container", Fail, container()),
+        ("container-without-the-hosts-driver", Fail, container_without_the_hosts_driver()),
         ("wrong-driver-lavapipe", Fail, wrong_driver_lavapipe()),
         ("lavapipe-named", Warn, lavapipe_named()),
         ("wrong-driver-amdvlk", Warn, wrong_driver_amdvlk()),

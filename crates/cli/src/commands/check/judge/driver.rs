@@ -99,7 +99,10 @@ fn why(host: &Host, card: Option<&PciGpu>) -> (String, String) {
             "sudo modprobe amdgpu && sudo dmesg | grep -i amdgpu".to_owned(),
         ),
         (AMD | INTEL, None) if host.render_nodes.is_empty() && host.is_container => {
-            (" (the container has no /dev/dri)".to_owned(), remedy::pass_to_container())
+            (" (the container has no /dev/dri)".to_owned(), remedy::pass_to_container(card.vendor_id))
+        }
+        (NVIDIA, _) if host.is_container && card.driver.as_deref() == Some("nvidia") => {
+            (" (the container does not have the host's driver)".to_owned(), remedy::pass_to_container(NVIDIA))
         }
         (vendor, _) => (String::new(), remedy::install_driver(&host.distribution, Some(vendor))),
     }

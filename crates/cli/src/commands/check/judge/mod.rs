@@ -6,6 +6,7 @@ mod fit;
 mod work;
 
 use super::machine::{Choice, Gpu, Host, Machine};
+use super::remedy;
 use super::report::{Report, Section};
 use crate::output::bytes;
 
@@ -46,7 +47,7 @@ fn host(host: &Host) -> Section {
         (Some(folder), None) => section.ok(format!("models are kept in {folder}")),
         (Some(folder), Some(problem)) => section.warn(
             format!("models and compiled kernels cannot be kept in {folder}: {problem}"),
-            format!("sudo mkdir -p '{folder}' && sudo chown -R \"$USER\" '{folder}'"),
+            remedy::own_folder(folder),
         ),
         (None, problem) => section.warn(
             format!("there is no place for models: {}", problem.as_deref().unwrap_or("no folder is known")),

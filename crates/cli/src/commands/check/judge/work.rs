@@ -68,10 +68,12 @@ pub(super) fn model(machine: &Machine) -> Section {
             bytes(*default_bytes)
         )),
         ModelState::Broken { sentence, remedy } => {
-            // A remedy in prose becomes a comment.
-            let remedy = remedy.as_deref().unwrap_or("take another file");
-            let is_command = remedy.starts_with("zinc ") && !remedy.contains(';');
-            section.fail(sentence, if is_command { remedy.to_owned() } else { format!("zinc model list  # {remedy}") });
+            let remedy = match remedy.as_deref() {
+                Some(command) if command.starts_with("zinc ") && !command.contains(';') => command.to_owned(),
+                Some(prose) if !prose.contains("zinc model list") => format!("# {prose}"),
+                _ => "zinc model list  # another file, or one of these with --model-id".to_owned(),
+            };
+            section.fail(sentence, remedy);
         }
         ModelState::Opened(model) => {
             let context = model.context_tokens;
