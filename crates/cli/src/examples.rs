@@ -9,14 +9,14 @@ Examples:
   cat notes.txt | zinc --prompt - -n 200        the prompt from standard input
   zinc chat                                     talk in the browser
   zinc chat --cli                               talk in the terminal
-  zinc -p 8080 -m FILE                          serve OpenAI's API on this machine
+  zinc -p 8080 -m FILE                          serve OpenAI's API from here
   zinc inspect FILE                             what a GGUF file holds
   zinc bench -m FILE                            how fast it runs here
 
 The answer goes to standard output, everything else to standard error.
 
 Settings: a flag goes before the environment (ZINC_KV_MEMORY for --kv-memory),
-that before a file. `zinc config` names the file and shows where each comes from.
+that before a file. `zinc config` names it and shows where each comes from.
 
 Exit codes:
   0    done; --check: ready
@@ -35,7 +35,7 @@ Examples:
 
 pub(crate) const SERVE: &str = "\
 Examples:
-  zinc serve -m FILE                          http://127.0.0.1:8080, API under /v1
+  zinc serve -m FILE                          on 127.0.0.1:8080, API in /v1
   zinc serve -p 9000 --max-seqs 8 -m FILE     eight answers at once
   zinc serve --host 0.0.0.0 --api-key-file KEYS  for others, with keys
   curl http://127.0.0.1:8080/v1/models        what it serves";
@@ -67,7 +67,7 @@ Examples:
 
 pub(crate) const BENCH: &str = "\
 Examples:
-  zinc bench -m FILE                          prompt of 512 tokens, answer of 128
+  zinc bench -m FILE                          a prompt of 512, an answer of 128
   zinc bench -m FILE -b 1,4,16 -d 0,4096      several sequences, two depths
   zinc bench -m FILE --json > before.json     keep the figures
   zinc bench -m FILE --compare before.json    compare with them later";
@@ -98,7 +98,7 @@ Example of a file (its keys are the flags above, without dashes in front):
 
 Examples:
   zinc config                                 every setting and its source
-  ZINC_CONTEXT=8192 zinc config --device cpu  the same with a variable and a flag
+  ZINC_CONTEXT=8192 zinc config --device cpu  with a variable and a flag
   ZINC_CONFIG=other.toml zinc config          with another file";
 
 pub(crate) const COMPLETIONS: &str = "\

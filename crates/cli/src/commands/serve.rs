@@ -19,7 +19,7 @@ use crate::output::{dim, note, stderr_colours};
 pub(crate) const PORT: u16 = 8080;
 const CHAT_PORT: u16 = 9090;
 /// Answers at once, if the flags do not say.
-const SEQUENCES: u32 = 16;
+pub(crate) const SEQUENCES: u32 = 16;
 /// Bytes of a file of keys.
 const KEY_FILE_BYTES_MAX: u64 = 1 << 20;
 

@@ -19,7 +19,7 @@ use super::machine::{
 };
 use crate::args::{DeviceArgs, GenerateArgs, ServerArgs};
 use crate::commands::open_error;
-use crate::commands::serve::PORT;
+use crate::commands::serve::{PORT, SEQUENCES};
 use crate::device::{Device, Devices};
 use crate::failure::{Failure, Outcome};
 use crate::profile::Traits;
@@ -69,7 +69,7 @@ pub(super) fn machine(args: &GenerateArgs, server: &ServerArgs) -> Machine {
         gpus,
         choice,
         kernels: opened.as_ref().map(kernels),
-        model: model(args),
+        model: model(args, server),
         port: port(server),
     }
 }
@@ -217,9 +217,13 @@ fn in_turns(cases: Vec<Case>) -> Vec<Case> {
 }
 
 /// The model that would run. Nothing is fetched.
-fn model(args: &GenerateArgs) -> ModelState {
+fn model(args: &GenerateArgs, server: &ServerArgs) -> ModelState {
+    let mut device = args.device.clone();
+    if server.port.is_some() {
+        device.max_seqs = device.max_seqs.or(Some(SEQUENCES));
+    }
     match find(args).and_then(|found| match found {
-        Ok(file) => opened(&file, &args.device).map(|opened| ModelState::Opened(Box::new(opened))),
+        Ok(file) => opened(&file, &device).map(|opened| ModelState::Opened(Box::new(opened))),
         Err(state) => Ok(state),
     }) {
         Ok(state) => state,

@@ -96,10 +96,9 @@ pub(super) fn pass_to_container(vendor_id: u32) -> String {
     .to_owned()
 }
 
-/// Makes a folder and gives it to this user.
-pub(super) fn own_folder(folder: &str) -> String {
-    let folder = format!("'{}'", folder.replace('\'', "'\\''"));
-    format!("sudo mkdir -p {folder} && sudo chown -R \"$USER\" {folder}")
+/// Another place for models.
+pub(super) fn other_cache() -> String {
+    "export XDG_CACHE_HOME=/var/tmp/zinc  # or any folder that may be written".to_owned()
 }
 
 /// The setting of the firmware for a large window into the card.

@@ -307,7 +307,6 @@ fn cpu_asked() -> Machine {
     let mut machine = on_cpu(Some(NoVulkan::NoLoader));
     machine.choice = Choice::CpuAsked;
     machine.host.memory = Some((16 * GB, 12 * GB));
-    machine.host.cache.folder = Some("/mnt/a user's disk/zinc".into());
     machine.host.cache.problem = Some("Read-only file system (os error 30)".into());
     machine.model = ModelState::Opened(Box::new(model(22 * GB, GB)));
     machine

@@ -45,13 +45,11 @@ fn host(host: &Host) -> Section {
     section.ok(format!("{}, {} {cores}{}", host.cpu, host.n_cores, memory.unwrap_or_default()));
     match (&host.cache.folder, &host.cache.problem) {
         (Some(folder), None) => section.ok(format!("models are kept in {folder}")),
-        (Some(folder), Some(problem)) => section.warn(
-            format!("models and compiled kernels cannot be kept in {folder}: {problem}"),
-            remedy::own_folder(folder),
-        ),
+        (Some(folder), Some(problem)) => section
+            .warn(format!("models and compiled kernels cannot be kept in {folder}: {problem}"), remedy::other_cache()),
         (None, problem) => section.warn(
             format!("there is no place for models: {}", problem.as_deref().unwrap_or("no folder is known")),
-            "export XDG_CACHE_HOME=/var/tmp/cache  # or any folder that may be written",
+            remedy::other_cache(),
         ),
     }
     section
