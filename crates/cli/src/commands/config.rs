@@ -41,11 +41,12 @@ fn as_text(settings: &Settings, rows: &[Row]) -> String {
         Some((path, false)) => format!("file: {} (not there)\n\n", path.display()),
         None => "file: none (neither HOME nor XDG_CONFIG_HOME is set)\n\n".to_owned(),
     };
+    let value = |row: &Row| if row.values.is_empty() { "(automatic)".to_owned() } else { row.values.join(",") };
+    let width = rows.iter().map(|row| value(row).chars().count()).max().unwrap_or(0);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{:<20} {:<24} FROM", "SETTING", "VALUE");
-    for Row { key, values, source } in rows {
-        let value = if values.is_empty() { "(automatic)".to_owned() } else { values.join(",") };
-        let _ = writeln!(text, "{key:<20} {value:<24} {source}");
+    let _ = writeln!(text, "{:<20} {:<width$}  FROM", "SETTING", "VALUE");
+    for row in rows {
+        let _ = writeln!(text, "{:<20} {:<width$}  {}", row.key, value(row), row.source);
     }
     text
 }

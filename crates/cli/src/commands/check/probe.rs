@@ -261,8 +261,10 @@ fn opened(file: &ModelFile, args: &DeviceArgs) -> Result<Opened, Failure> {
     let dtypes: Vec<DType> = weights.iter().map(|weight| weight.dtype).collect();
     let of = ReportFor { dtypes: &dtypes, n_tokens: 1, context: 0, kv_format: KvFormat::F16 };
     let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // The catalog's name is the one that people know.
+    let title = file.entry.map(|entry| entry.name.to_owned()).or_else(|| model.name.clone());
     Ok(Opened {
-        name: model.name.clone().unwrap_or_else(|| name.clone()),
+        name: title.unwrap_or_else(|| name.clone()),
         file: name,
         architecture: model.architecture.to_owned(),
         context_tokens: limits.config.context_tokens,
