@@ -8,63 +8,74 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::size;
+use crate::{examples, size};
 
 /// Run language models from GGUF files on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "zinc", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "zinc", version, about, after_help = examples::PROGRAM, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     /// What to do; without a command, `--prompt` generates text.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Flags of a server, which `-p` starts.
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
+    /// Tell whether this machine is ready, and what to do if it is not; with the flags of what is to run on it.
+    #[arg(long, conflicts_with = "prompt")]
+    pub(crate) check: bool,
     /// Flags of plain generation.
     #[command(flatten)]
     pub(crate) generate: GenerateArgs,
+    /// Flags of a server, which `-p` starts. Last, since what follows a heading of the help stands below it.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  zinc --prompt \"The capital of France is\"          complete a text with the default model
-  zinc --chat --prompt \"Explain tides\" -m FILE      one turn of a chat, with the model's own template
-  cat notes.txt | zinc --prompt - -n 200            the prompt from standard input
-  zinc chat                                         talk in the browser
-  zinc chat --cli                                   talk in the terminal
-  zinc -p 8080 -m FILE                              serve OpenAI's API on this machine
-  zinc inspect FILE                                 what a GGUF file holds
-  zinc bench -m FILE                                how fast it runs here
-
-The answer goes to standard output, everything else to standard error.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model not found, 4 model not usable, 5 download failed, 130 interrupted.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Talk with a model, in the browser or in this terminal.
+    #[command(after_help = examples::CHAT)]
     Chat(ChatArgs),
     /// Serve the APIs of OpenAI and Anthropic, and the chat page.
+    #[command(after_help = examples::SERVE)]
     Serve(ServeArgs),
     /// Show what a GGUF file holds: header, metadata, tensors.
+    #[command(after_help = examples::INSPECT)]
     Inspect(InspectArgs),
     /// Turn a text into token ids.
+    #[command(after_help = examples::TOKENIZE)]
     Tokenize(TokenizeArgs),
     /// Turn token ids into text.
+    #[command(after_help = examples::DETOKENIZE)]
     Detokenize(DetokenizeArgs),
     /// Show the largest logits at each position of a list of ids.
+    #[command(after_help = examples::LOGITS)]
     Logits(LogitsArgs),
     /// Measure how well a model predicts a text.
+    #[command(after_help = examples::PERPLEXITY)]
     Perplexity(PerplexityArgs),
     /// Measure prompt processing and generation.
+    #[command(after_help = examples::BENCH)]
     Bench(BenchArgs),
     /// List the catalog and fetch models.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::MODEL)]
     Model(ModelCommand),
     /// Check every kernel of a device against its definition.
+    #[command(after_help = examples::SELFTEST)]
     Selftest(SelftestArgs),
     /// List the devices that can run models.
+    #[command(after_help = examples::DEVICES)]
     Devices(DevicesArgs),
+    /// Show every setting, its value, and where that comes from.
+    #[command(after_help = examples::CONFIG)]
+    Config(ConfigArgs),
+    /// Print what a shell needs to complete this program's commands and flags.
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    #[command(after_help = examples::MAN)]
+    Man(ManArgs),
 }
 
 impl Cli {
@@ -83,7 +94,10 @@ impl Cli {
                 | Command::Tokenize(_)
                 | Command::Detokenize(_)
                 | Command::Model(_)
-                | Command::Devices(_),
+                | Command::Devices(_)
+                | Command::Config(_)
+                | Command::Completions { .. }
+                | Command::Man(_),
             ) => None,
         }
     }
@@ -304,11 +318,11 @@ pub(crate) enum Compat {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// A conversation.
@@ -330,13 +344,13 @@ pub(crate) struct ChatArgs {
     #[arg(long)]
     pub(crate) no_browser: bool,
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// `zinc inspect`.
@@ -446,6 +460,9 @@ pub(crate) struct BenchArgs {
     /// Change an entry of the device's tuning table for this run.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) tuning: Vec<String>,
+    /// Compare with the figures of an earlier run, kept with --json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -474,6 +491,36 @@ pub(crate) struct DevicesArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `zinc config`: every flag that the environment or the file may set.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Tokens to generate at most (default: 256; `zinc chat`: 1024).
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) max_tokens: Option<u32>,
+    /// Do not open the browser.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// `zinc man`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write a page for each command into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// `zinc model …`.

@@ -5,29 +5,31 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 mod args;
+mod cards;
 mod commands;
+mod config;
 mod conversation;
 mod device;
+mod examples;
 mod failure;
 mod interrupt;
 mod loader;
 mod logit_file;
 mod output;
+mod profile;
 mod progress;
 mod resolve;
 mod session;
 mod size;
 mod speak;
 
-use args::{Cli, Command};
+use args::Command;
+use config::CommandLine;
 use failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(&cli) {
+    match config::command_line().and_then(|line| run(&line)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
@@ -36,12 +38,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Outcome {
+fn run(line: &CommandLine) -> Outcome {
+    let cli = &line.cli;
     if cli.device().is_some_and(|args| args.device == device::LIST) {
         return commands::devices::run(false);
     }
     match &cli.command {
-        None if cli.server.port.is_some() => commands::serve::run_plain(&cli.server, &cli.generate),
+        None if cli.check => commands::check::run(&cli.generate, &cli.server),
+        None if line.is_port_typed => commands::serve::run_plain(&cli.server, &cli.generate),
         None => commands::generate::run(&cli.generate),
         Some(Command::Chat(args)) => commands::chat::run(args),
         Some(Command::Serve(args)) => commands::serve::run(args),
@@ -54,6 +58,9 @@ fn run(cli: &Cli) -> Outcome {
         Some(Command::Model(command)) => commands::model::run(command),
         Some(Command::Selftest(args)) => commands::selftest::run(args),
         Some(Command::Devices(args)) => commands::devices::run(args.json),
+        Some(Command::Config(args)) => commands::config::run(&line.settings, &line.matches, args.json),
+        Some(Command::Completions { shell }) => commands::completions::completions(*shell),
+        Some(Command::Man(args)) => commands::completions::man(args),
     }
 }
 

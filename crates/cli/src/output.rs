@@ -27,8 +27,17 @@ pub(crate) fn dim(text: &str, colours: bool) -> String {
 
 /// Whether to colour what goes to standard error.
 pub(crate) fn stderr_colours() -> bool {
+    colours_wanted() && io::stderr().is_terminal()
+}
+
+/// Whether to colour what goes to standard output.
+pub(crate) fn stdout_colours() -> bool {
+    colours_wanted() && io::stdout().is_terminal()
+}
+
+fn colours_wanted() -> bool {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    wanted && std::env::var_os("TERM").is_none_or(|t| t != "dumb") && io::stderr().is_terminal()
+    wanted && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
 /// `1.2 GB`, in powers of ten.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use zinc_engine::config::KvSize;
+use zinc_engine::config::{KvSize, Limits as EngineLimits};
 use zinc_engine::constraint::{Vocabulary, VocabularyToken};
 use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
@@ -140,6 +140,11 @@ fn config(args: &DeviceArgs, model: &Model, kv: Option<KvSize>) -> Result<Engine
         }
     };
     Ok(EngineConfig { kv, ..config })
+}
+
+/// The sizes that follow for a model from the arguments, before anything is loaded.
+pub(crate) fn limits(args: &DeviceArgs, model: &Model) -> Result<EngineLimits, Failure> {
+    config(args, model, None)?.limits(&model.graph).map_err(|error| engine_error(error.into()))
 }
 
 /// The tokens of a model, for answers that have to match a grammar.

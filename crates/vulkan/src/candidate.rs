@@ -18,6 +18,25 @@ pub(crate) const API: u32 = vk::API_VERSION_1_3;
 /// Fewest digits of a UUID that name a device.
 const UUID_DIGITS_MIN: usize = 4;
 
+/// A driver, as far as that changes the advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverKind {
+    /// Mesa's for AMD.
+    Radv,
+    /// AMD's own, open (AMDVLK) or not.
+    Amdvlk,
+    /// Mesa's for Intel.
+    Anv,
+    /// NVIDIA's own.
+    Nvidia,
+    /// Mesa's for NVIDIA.
+    Nvk,
+    /// Mesa's for the CPU.
+    Lavapipe,
+    /// Another.
+    Other,
+}
+
 /// A device of this machine.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -62,6 +81,26 @@ impl Candidate {
             vk::PhysicalDeviceType::VIRTUAL_GPU => "virtual GPU",
             vk::PhysicalDeviceType::CPU => "CPU driver",
             _ => "other device",
+        }
+    }
+
+    /// Shares its memory with the CPU.
+    #[must_use]
+    pub fn is_integrated(&self) -> bool {
+        self.kind == vk::PhysicalDeviceType::INTEGRATED_GPU
+    }
+
+    /// Which driver it is, as far as that changes the advice.
+    #[must_use]
+    pub fn driver_kind(&self) -> DriverKind {
+        match self.driver_id {
+            vk::DriverId::MESA_RADV => DriverKind::Radv,
+            vk::DriverId::AMD_OPEN_SOURCE | vk::DriverId::AMD_PROPRIETARY => DriverKind::Amdvlk,
+            vk::DriverId::INTEL_OPEN_SOURCE_MESA => DriverKind::Anv,
+            vk::DriverId::NVIDIA_PROPRIETARY => DriverKind::Nvidia,
+            vk::DriverId::MESA_NVK => DriverKind::Nvk,
+            vk::DriverId::MESA_LLVMPIPE => DriverKind::Lavapipe,
+            _ => DriverKind::Other,
         }
     }
 

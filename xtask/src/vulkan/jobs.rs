@@ -19,7 +19,9 @@ pub(super) struct Job {
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     /// What the log must contain.
-    pub(super) expects: &'static str,
+    pub(super) expects: Vec<&'static str>,
+    /// How it must end.
+    pub(super) exit_code: i32,
 }
 
 /// What a test program prints at its end.
@@ -28,7 +30,15 @@ pub(super) const TESTS_PASSED: &str = "test result: ok.";
 impl Job {
     pub(super) fn new(name: &str, driver: &[&str], program: PathBuf, expects: &'static str) -> Job {
         let driver = driver.iter().map(|word| (*word).to_owned()).collect();
-        Job { name: name.to_owned(), driver, program, arguments: Vec::new(), environment: Vec::new(), expects }
+        Job {
+            name: name.to_owned(),
+            driver,
+            program,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            expects: vec![expects],
+            exit_code: 0,
+        }
     }
 
     pub(super) fn arg(mut self, argument: impl Into<String>) -> Job {
@@ -38,6 +48,16 @@ impl Job {
 
     pub(super) fn env(mut self, key: &str, value: impl Into<String>) -> Job {
         self.environment.push((key.to_owned(), value.into()));
+        self
+    }
+
+    pub(super) fn expect(mut self, text: &'static str) -> Job {
+        self.expects.push(text);
+        self
+    }
+
+    pub(super) fn exits(mut self, code: i32) -> Job {
+        self.exit_code = code;
         self
     }
 
@@ -73,14 +93,14 @@ impl Job {
             let first = text.lines().skip_while(|line| !line.contains("Validation Error")).take(6);
             return failed(&format!("the validation layer complains:\n{}\n", first.collect::<Vec<_>>().join("\n")));
         }
-        if !status.success() {
+        if status.code() != Some(self.exit_code) {
             return failed(&status.to_string());
         }
         if text.contains("SKIP:") {
             return failed("something was left out");
         }
-        if !text.contains(self.expects) {
-            return failed(&format!("`{}` is not in the log", self.expects));
+        if let Some(absent) = self.expects.iter().find(|expected| !text.contains(**expected)) {
+            return failed(&format!("`{absent}` is not in the log"));
         }
         Ok(times)
     }

@@ -6,6 +6,7 @@
 
 mod baseline;
 mod binaries;
+mod check;
 mod jobs;
 mod lavapipe;
 mod rdna;
@@ -36,12 +37,18 @@ enum Part {
     Lavapipe,
     Rdna,
     Smoke,
+    Check,
     /// Every tiny model and the real ones on lavapipe: too long for every change.
     Models,
 }
 
-const PARTS: [(&str, Part); 4] =
-    [("lavapipe", Part::Lavapipe), ("rdna", Part::Rdna), ("smoke", Part::Smoke), ("models", Part::Models)];
+const PARTS: [(&str, Part); 5] = [
+    ("lavapipe", Part::Lavapipe),
+    ("rdna", Part::Rdna),
+    ("smoke", Part::Smoke),
+    ("check", Part::Check),
+    ("models", Part::Models),
+];
 
 impl Request {
     /// Every part that gates a change, compared with the baseline.
@@ -62,7 +69,7 @@ impl Request {
                 None if word == "--bless" => request.bless = true,
                 None => {
                     return Err(format!(
-                        "`{word}` is no part of `cargo xtask vulkan`: lavapipe, rdna, smoke, models, --bless"
+                        "`{word}` is no part of `cargo xtask vulkan`: lavapipe, rdna, smoke, check, models, --bless"
                     ));
                 }
             }
@@ -102,7 +109,7 @@ pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     std::fs::create_dir_all(&place.output).map_err(|e| format!("{}: {e}", place.output.display()))?;
     let setup = Setup::start(&place)?;
     let wants = |part: Part| request.parts.contains(&part);
-    let built = Binaries::build(root, if wants(Part::Smoke) { &["zinc"] } else { &[] });
+    let built = Binaries::build(root, if wants(Part::Smoke) || wants(Part::Check) { &["zinc"] } else { &[] });
     let mesa = setup.wait()?;
     let binaries = built?;
     eprintln!("vulkan: Mesa {mesa}, programs built, {:.0} s", start.elapsed().as_secs_f32());
@@ -119,6 +126,9 @@ pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     }
     if wants(Part::Smoke) {
         jobs.extend(smoke::jobs(&place, &binaries)?);
+    }
+    if wants(Part::Check) {
+        jobs.extend(check::jobs(&place, &binaries)?);
     }
     jobs::run_all(&place, jobs)?;
     if wants(Part::Rdna) {

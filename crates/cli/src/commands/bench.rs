@@ -4,6 +4,7 @@
 //! token would send every row to the same experts). The median is what to quote. Beside it stands
 //! the share of the device's measured copy bandwidth that reading the weights takes.
 
+mod compare;
 mod measure;
 mod table;
 
@@ -18,6 +19,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
 use crate::session::{ModelFile, engine_error, loaded};
+use compare::Earlier;
 use measure::{Rates, decode, prefill, weight_bytes};
 use table::{Figure, Head, What};
 
@@ -26,6 +28,7 @@ const BATCH_MAX: u32 = 1024;
 
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
     check(args)?;
+    let earlier = args.compare.as_deref().map(Earlier::read).transpose()?;
     let interrupt = Interrupt::listen()?;
     let started = Instant::now();
     let file = ModelFile::open(&args.model, &interrupt)?;
@@ -50,7 +53,12 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         weights,
         bandwidth,
     };
-    print(&if args.json { table::as_json(&head, &figures) } else { table::as_text(&head, args.reps, &figures) })?;
+    print(&if args.json {
+        table::as_json(&head, &figures, earlier.map(|earlier| compare::as_json(&earlier, &head, &figures)))
+    } else {
+        let compared = earlier.map(|earlier| compare::as_text(&earlier, &head, &figures));
+        table::as_text(&head, args.reps, &figures) + &compared.unwrap_or_default()
+    })?;
     if !args.profile {
         return Ok(());
     }

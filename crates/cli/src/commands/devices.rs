@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use crate::commands::check::profile_of;
 use crate::device::{self, Devices};
 use crate::failure::Outcome;
 use crate::output::print;
@@ -21,7 +22,8 @@ fn as_text(devices: &Devices) -> String {
     };
     for gpu in &devices.gpus {
         let (major, minor, patch) = gpu.api;
-        line(&gpu.id, &format!("{}: {}, {}", gpu.name, gpu.kind_name(), device::memory_text(&gpu.memory)));
+        let (kind, profile) = (gpu.kind_name(), profile_of(gpu));
+        line(&gpu.id, &format!("{}: {kind}, {}, profile {profile}", gpu.name, device::memory_text(&gpu.memory)));
         let pci = gpu.pci.as_ref().map(|pci| format!(", PCI {pci}")).unwrap_or_default();
         line("", &format!("{}, Vulkan {major}.{minor}.{patch}{pci}, UUID {}", gpu.driver, gpu.uuid));
         match &gpu.problem {
@@ -44,6 +46,7 @@ fn as_json(devices: &Devices) -> String {
     let mut listed = vec![json!({ "device": "cpu", "name": zinc_cpu::description() })];
     for gpu in &devices.gpus {
         let mut described = device::describe(gpu);
+        described["profile"] = json!(profile_of(gpu));
         described["problem"] = json!(gpu.problem.as_ref().map(ToString::to_string));
         listed.push(described);
     }

@@ -4,6 +4,9 @@ use std::path::Path;
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod generate;
 pub(crate) mod graph;

@@ -15,10 +15,11 @@ use crate::failure::{Failure, Outcome};
 use crate::loader::Models;
 use crate::output::{dim, note, stderr_colours};
 
-const PORT: u16 = 8080;
+/// Port of the server, if the flags do not say.
+pub(crate) const PORT: u16 = 8080;
 const CHAT_PORT: u16 = 9090;
 /// Answers at once, if the flags do not say.
-const SEQUENCES: u32 = 16;
+pub(crate) const SEQUENCES: u32 = 16;
 /// Bytes of a file of keys.
 const KEY_FILE_BYTES_MAX: u64 = 1 << 20;
 

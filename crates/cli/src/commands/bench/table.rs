@@ -16,12 +16,34 @@ pub(super) enum What {
     Decode { tokens: u32, sequences: u32 },
 }
 
+impl What {
+    /// Kind, tokens and sequences, as JSON has them.
+    pub(super) fn parts(self) -> (&'static str, u32, u32) {
+        match self {
+            What::Prefill { tokens } => ("prefill", tokens, 1),
+            What::Decode { tokens, sequences } => ("decode", tokens, sequences),
+        }
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Figure {
     pub(super) what: What,
     pub(super) depth: u32,
     pub(super) rates: Rates,
+}
+
+impl Figure {
+    /// `tg 128 x4 @ 4096`.
+    pub(super) fn name(&self) -> String {
+        let name = match self.what {
+            What::Prefill { tokens } => format!("pp {tokens}"),
+            What::Decode { tokens, sequences: 1 } => format!("tg {tokens}"),
+            What::Decode { tokens, sequences } => format!("tg {tokens} x{sequences}"),
+        };
+        if self.depth > 0 { format!("{name} @ {}", self.depth) } else { name }
+    }
 }
 
 /// What all lines have in common.
@@ -51,12 +73,7 @@ pub(super) fn as_text(head: &Head, reps: u32, figures: &[Figure]) -> String {
         format!("{:<22} {:>10} {:>10} {:>10} {:>7}   tok/s of {reps} runs\n", "", "median", "min", "max", "of bw");
     for figure in figures {
         let (median, least, most) = figure.rates.spread();
-        let name = match figure.what {
-            What::Prefill { tokens } => format!("pp {tokens}"),
-            What::Decode { tokens, sequences: 1 } => format!("tg {tokens}"),
-            What::Decode { tokens, sequences } => format!("tg {tokens} x{sequences}"),
-        };
-        let name = if figure.depth > 0 { format!("{name} @ {}", figure.depth) } else { name };
+        let name = figure.name();
         let share = head.share(figure).map_or(String::new(), |share| format!("{:.0} %", 100.0 * share));
         let _ = writeln!(text, "{name:<22} {median:>10.1} {least:>10.1} {most:>10.1} {share:>7}");
     }
@@ -71,25 +88,25 @@ pub(super) fn as_text(head: &Head, reps: u32, figures: &[Figure]) -> String {
     text
 }
 
-pub(super) fn as_json(head: &Head, figures: &[Figure]) -> String {
+pub(super) fn as_json(head: &Head, figures: &[Figure], compared: Option<Value>) -> String {
     let figure = |figure: &Figure| -> Value {
         let (median, min, max) = figure.rates.spread();
-        let (kind, tokens, sequences) = match figure.what {
-            What::Prefill { tokens } => ("prefill", tokens, 1),
-            What::Decode { tokens, sequences } => ("decode", tokens, sequences),
-        };
+        let (kind, tokens, sequences) = figure.what.parts();
         json!({
             "kind": kind, "tokens": tokens, "sequences": sequences, "depth": figure.depth,
             "median_tok_s": median, "min_tok_s": min, "max_tok_s": max, "runs": figure.rates.runs(),
             "bandwidth_share": head.share(figure),
         })
     };
-    let object = json!({
+    let mut object = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "model": head.model, "architecture": head.architecture, "device": head.device,
         "weight_bytes_per_token": head.weights, "copy_bytes_per_s": head.bandwidth,
         "figures": figures.iter().map(figure).collect::<Vec<_>>(),
     });
+    if let Some(compared) = compared {
+        object["compared"] = compared;
+    }
     format!("{object:#}\n")
 }
 
