@@ -3,6 +3,8 @@
 //!
 //! Axes: as in its parts. Biases are added before the activation.
 
+use zinc_gguf::DType;
+
 use crate::conformance::{Case, matrix_types};
 use crate::ops::{Activation, ExpertMatmul, Glu, Io, Op, Slice};
 use crate::shape::Shape;
@@ -56,7 +58,7 @@ struct Form {
 }
 
 /// The parts, which a backend that has the fusion fuses itself.
-fn case(dtype: zinc_gguf::DType, (n_in, n_out): (u32, u32), form: Form) -> Case {
+fn case(dtype: DType, (n_in, n_out): (u32, u32), form: Form) -> Case {
     let Form { n_tokens, stacked, biased, activation } = form;
     let layout = if stacked { "stacked" } else { "apart" };
     let bias = if biased { "/biased" } else { "" };
@@ -82,17 +84,20 @@ fn case(dtype: zinc_gguf::DType, (n_in, n_out): (u32, u32), form: Form) -> Case 
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for dtype in matrix_types() {
-        for (n_tokens, stacked, biased) in [(1, false, false), (3, true, false), (5, false, true), (40, true, true)] {
-            let activation = if biased { CLAMPED } else { Activation::Silu };
-            cases.push(case(dtype, (256, 70), Form { n_tokens, stacked, biased, activation }));
+    let plain = Form { n_tokens: 3, stacked: true, biased: false, activation: Activation::Silu };
+    let biased = Form { biased: true, activation: CLAMPED, ..plain };
+    let mut cases: Vec<Case> = matrix_types().into_iter().map(|dtype| case(dtype, (256, 35), plain)).collect();
+    for dtype in [DType::F32, DType::Q4_K, DType::MXFP4] {
+        let apart = Form { stacked: false, ..plain };
+        for form in [Form { n_tokens: 1, ..apart }, Form { n_tokens: 5, ..biased }, Form { stacked: false, ..biased }] {
+            cases.push(case(dtype, (256, 70), form));
         }
     }
-    // Few columns, and more than are brought at a time.
-    for (sizes, stacked) in [((64, 20), true), ((64, 20), false), ((4096, 33), true), ((4096, 33), false)] {
-        let form = Form { n_tokens: 2, stacked, biased: false, activation: Activation::GeluTanh };
-        cases.push(case(zinc_gguf::DType::F32, sizes, form));
+    // More tokens than are done one by one; few columns; more columns than are brought at a time.
+    for (sizes, n_tokens) in [((256, 20), 40), ((64, 20), 2), ((4096, 33), 2)] {
+        for form in [plain, Form { stacked: false, activation: Activation::GeluTanh, ..plain }] {
+            cases.push(case(DType::F32, sizes, Form { n_tokens, ..form }));
+        }
     }
     cases
 }
