@@ -6,8 +6,8 @@
 
 use crate::graph::Graph;
 use crate::ops::{
-    ExpertMatmul, ExpertMatmulGlu, Glu, L2Norm, NormDeltaNet, NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm,
-    RopeKvWrite, Slice, SliceGlu,
+    ExpertMatmul, ExpertMatmulGlu, Glu, L2Norm, NormDeltaNet, NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op,
+    RmsNorm, RopeKvWrite, Slice, SliceGlu,
 };
 use crate::section::{List, Node, ValueId, WeightId};
 
@@ -204,8 +204,12 @@ impl<'a> Rewriter<'a> {
         }
         let Some(weights) = joined(before.weights, &node) else { return };
         self.nodes[at] = None;
-        self.nodes[index] =
-            Some(Node { op: Op::NormRope(NormRope { slice: None, norm, rope }), inputs: before.inputs, weights, ..node });
+        self.nodes[index] = Some(Node {
+            op: Op::NormRope(NormRope { slice: None, norm, rope }),
+            inputs: before.inputs,
+            weights,
+            ..node
+        });
     }
 
     fn rope_kv_write(&mut self, index: usize, node: Node) {

@@ -238,7 +238,9 @@ fn flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
         Op::RopeKvWrite(p) => 4 * u64::from(p.write.n_kv_heads * p.write.head_dim),
         Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
         Op::ExpertMatmul(e) => u64::from(e.n_used) * 2 * u64::from(e.n_in) * u64::from(e.n_out),
-        Op::ExpertMatmulGlu(e) => u64::from(e.product.n_used) * 4 * u64::from(e.product.n_in) * u64::from(e.product.n_out),
+        Op::ExpertMatmulGlu(e) => {
+            u64::from(e.product.n_used) * 4 * u64::from(e.product.n_in) * u64::from(e.product.n_out)
+        }
         Op::ExpertSum(e) | Op::ExpertSumAdd(e) => 2 * out * u64::from(e.n_used),
         Op::Conv1d(c) => 2 * out * u64::from(c.n_taps),
         // Per element of the state: decay, two dot products, one update.

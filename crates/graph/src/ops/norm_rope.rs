@@ -68,15 +68,17 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     for (n_tokens, offset) in [(1, 0), (11, 64), (70, 20)] {
-        cases.push(Case::new(format!("norm_rope/slice/{offset}/{n_tokens}"), 1e-5).tokens(n_tokens).start(50).build(|b| {
-            let x = b.input(Shape::tokens(3 * 128));
-            let heads = b.slice_groups(x, 128, offset, 64);
-            let w = b.vector("norm", 64);
-            let h = b.rms_norm_groups(heads, Some(w), 64, 1e-6);
-            let mode = RopeMode::HalfSplit;
-            let y = b.rope(h, Rope { head_dim: 64, n_rot: 32, mode, base: 1e6, position_scale: 1.0, yarn: None });
-            b.output(y);
-        }));
+        cases.push(Case::new(format!("norm_rope/slice/{offset}/{n_tokens}"), 1e-5).tokens(n_tokens).start(50).build(
+            |b| {
+                let x = b.input(Shape::tokens(3 * 128));
+                let heads = b.slice_groups(x, 128, offset, 64);
+                let w = b.vector("norm", 64);
+                let h = b.rms_norm_groups(heads, Some(w), 64, 1e-6);
+                let mode = RopeMode::HalfSplit;
+                let y = b.rope(h, Rope { head_dim: 64, n_rot: 32, mode, base: 1e6, position_scale: 1.0, yarn: None });
+                b.output(y);
+            },
+        ));
     }
     cases
 }
