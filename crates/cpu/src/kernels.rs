@@ -166,7 +166,10 @@ impl<'a> Step<'a> {
             | Op::NormRope(_)
             | Op::NormGlu(_)
             | Op::ExpertSumAdd(_)
-            | Op::RopeKvWrite(_) => {
+            | Op::RopeKvWrite(_)
+            | Op::NormDeltaNet(_)
+            | Op::ExpertMatmulGlu(_)
+            | Op::SliceGlu(_) => {
                 unreachable!("{} is not in FUSIONS", node.op.name())
             }
         }

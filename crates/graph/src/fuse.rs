@@ -5,7 +5,10 @@
 //! gives the same numbers by definition, which `tests/ops.rs` checks on the reference.
 
 use crate::graph::Graph;
-use crate::ops::{NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op, RmsNorm, RopeKvWrite};
+use crate::ops::{
+    ExpertMatmul, ExpertMatmulGlu, Glu, L2Norm, NormDeltaNet, NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op,
+    RmsNorm, RopeKvWrite, Slice, SliceGlu,
+};
 use crate::section::{List, Node, ValueId, WeightId};
 
 /// A rewrite that a backend may ask for.
@@ -28,11 +31,21 @@ pub enum Fusion {
     ExpertSumAdd,
     /// `rope` or `norm_rope` of keys, then `kv_write`: `rope_kv_write`.
     RopeKvWrite,
+    /// `slice`s of one row, `l2_norm` of the queries and the keys, then `delta_net`: `norm_delta_net`.
+    NormDeltaNet,
+    /// `norm_delta_net`, then `norm_glu` of each head: `norm_delta_net`.
+    DeltaNetNormGlu,
+    /// Two `expert_matmul`s of one input, or the halves of one, then `glu`: `expert_matmul_glu`.
+    ExpertMatmulGlu,
+    /// `slice` of each head, then `norm_rope`: `norm_rope`.
+    SliceNormRope,
+    /// `slice`, then `glu` as its gate: `slice_glu`.
+    SliceGlu,
 }
 
 impl Fusion {
     /// Every fusion.
-    pub const ALL: [Fusion; 8] = [
+    pub const ALL: [Fusion; 13] = [
         Fusion::AddRmsNorm,
         Fusion::MatmulAdd,
         Fusion::MatmulGlu,
@@ -41,6 +54,11 @@ impl Fusion {
         Fusion::RopeKvWrite,
         Fusion::NormGlu,
         Fusion::ExpertSumAdd,
+        Fusion::NormDeltaNet,
+        Fusion::DeltaNetNormGlu,
+        Fusion::ExpertMatmulGlu,
+        Fusion::SliceNormRope,
+        Fusion::SliceGlu,
     ];
 }
 
@@ -92,6 +110,11 @@ impl<'a> Rewriter<'a> {
                 Fusion::RopeKvWrite => self.rope_kv_write(index, node),
                 Fusion::NormGlu => self.norm_glu(index, node),
                 Fusion::ExpertSumAdd => self.expert_sum_add(index, node),
+                Fusion::NormDeltaNet => self.norm_delta_net(index, node),
+                Fusion::DeltaNetNormGlu => self.delta_net_norm_glu(index, node),
+                Fusion::ExpertMatmulGlu => self.expert_matmul_glu(index, node),
+                Fusion::SliceNormRope => self.slice_norm_rope(index, node),
+                Fusion::SliceGlu => self.slice_glu(index, node),
             }
         }
         let mut graph = self.graph.clone();
@@ -181,8 +204,12 @@ impl<'a> Rewriter<'a> {
         }
         let Some(weights) = joined(before.weights, &node) else { return };
         self.nodes[at] = None;
-        self.nodes[index] =
-            Some(Node { op: Op::NormRope(NormRope { norm, rope }), inputs: before.inputs, weights, ..node });
+        self.nodes[index] = Some(Node {
+            op: Op::NormRope(NormRope { slice: None, norm, rope }),
+            inputs: before.inputs,
+            weights,
+            ..node
+        });
     }
 
     fn rope_kv_write(&mut self, index: usize, node: Node) {
@@ -191,7 +218,7 @@ impl<'a> Rewriter<'a> {
         let Some((at, before)) = self.lone_writer(k) else { return };
         let (norm, rope) = match before.op {
             Op::Rope(rope) => (None, rope),
-            Op::NormRope(NormRope { norm, rope }) => (Some(norm), rope),
+            Op::NormRope(NormRope { slice: None, norm, rope }) => (Some(norm), rope),
             _ => return,
         };
         let mut inputs = before.inputs;
@@ -234,6 +261,135 @@ impl<'a> Rewriter<'a> {
             self.nodes[index] = Some(Node { op: Op::ExpertSumAdd(op), inputs, ..node });
             return;
         }
+    }
+
+    fn norm_delta_net(&mut self, index: usize, node: Node) {
+        let Op::DeltaNet(rule) = node.op else { return };
+        let &[q, k, v, g, beta] = node.inputs.as_slice() else { return };
+        let (Some((q_norm_at, q_norm, q)), Some((k_norm_at, k_norm, k))) = (self.lone_l2_norm(q), self.lone_l2_norm(k))
+        else {
+            return;
+        };
+        let (Some((q_at, q, row)), Some((k_at, k, k_row)), Some((v_at, v, v_row))) =
+            (self.lone_slice(q), self.lone_slice(k), self.lone_slice(v))
+        else {
+            return;
+        };
+        let cols = self.graph.shape(row).cols;
+        // Heads keep the alignment that they have in a value of their own.
+        let fits = |slice: Slice| slice.width_in == cols && slice.offset.is_multiple_of(4) && cols.is_multiple_of(4);
+        let are_of_heads = q_norm.width == rule.k_dim && k_norm.width == rule.k_dim;
+        if k_row != row || v_row != row || !are_of_heads || ![q, k, v].into_iter().all(fits) {
+            return;
+        }
+        let mut inputs = List::new(ValueId(0));
+        let _has_room = [row, g, beta].into_iter().all(|input| inputs.push(input));
+        for at in [q_norm_at, k_norm_at, q_at, k_at, v_at] {
+            self.nodes[at] = None;
+        }
+        let op = Op::NormDeltaNet(NormDeltaNet { rule, q, k, v, q_norm, k_norm, then: None });
+        self.nodes[index] = Some(Node { op, inputs, ..node });
+    }
+
+    fn delta_net_norm_glu(&mut self, index: usize, node: Node) {
+        let Op::NormGlu(then) = node.op else { return };
+        let (o, gate) = (node.inputs.as_slice()[0], node.inputs.as_slice()[1]);
+        let Some((at, before)) = self.lone_writer(o) else { return };
+        let Op::NormDeltaNet(op) = before.op else { return };
+        if op.then.is_some() || then.norm.width != op.rule.v_dim {
+            return;
+        }
+        let mut inputs = before.inputs;
+        inputs.push(gate);
+        self.nodes[at] = None;
+        let op = Op::NormDeltaNet(NormDeltaNet { then: Some(then), ..op });
+        self.nodes[index] = Some(Node { op, inputs, resource: before.resource, ..node });
+    }
+
+    fn expert_matmul_glu(&mut self, index: usize, node: Node) {
+        let Op::Glu(glu) = node.op else { return };
+        let (gate, up) = (node.inputs.as_slice()[0], node.inputs.as_slice()[1]);
+        let Some((replaced, fused)) = self.experts_apart(gate, up, glu).or_else(|| self.experts_stacked(gate, up, glu))
+        else {
+            return;
+        };
+        for at in replaced {
+            self.nodes[at] = None;
+        }
+        self.nodes[index] = Some(Node { outputs: node.outputs, ..fused });
+    }
+
+    /// Gate and up from products of their own: those nodes, and the fused one.
+    fn experts_apart(&self, gate: ValueId, up: ValueId, glu: Glu) -> Option<(Vec<usize>, Node)> {
+        let ((gate_at, gate), (up_at, up)) = (self.lone_writer(gate)?, self.lone_writer(up)?);
+        let (Op::ExpertMatmul(product), true) = (gate.op, gate.op == up.op && gate.inputs == up.inputs) else {
+            return None;
+        };
+        let (of_gate, of_up) = (gate.weights.as_slice(), up.weights.as_slice());
+        if of_gate.len() != of_up.len() {
+            return None;
+        }
+        let mut weights = List::new(WeightId(0));
+        let mut pairs = of_gate.iter().zip(of_up).flat_map(|(gate, up)| [*gate, *up]);
+        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { product, glu, stacked: false });
+        pairs.all(|w| weights.push(w)).then_some((vec![gate_at, up_at], Node { op, weights, ..gate }))
+    }
+
+    /// Gate and up as the halves of one product: the nodes that make them, and the fused one.
+    fn experts_stacked(&self, gate: ValueId, up: ValueId, glu: Glu) -> Option<(Vec<usize>, Node)> {
+        let ((gate_at, gate, both), (up_at, up, up_of)) = (self.lone_slice(gate)?, self.lone_slice(up)?);
+        let at = self.writer[usize::from(both.0)]?;
+        let before = self.nodes[at]?;
+        let Op::ExpertMatmul(product) = before.op else { return None };
+        let n_out = gate.width;
+        let halves = Slice { width_in: product.n_out, width: n_out, offset: 0, offset_per_layer: 0 };
+        let are_halves = gate == halves && up == Slice { offset: n_out, ..halves } && product.n_out == 2 * n_out;
+        if up_of != both || self.n_readers[usize::from(both.0)] != 2 || !are_halves {
+            return None;
+        }
+        let product = ExpertMatmul { n_out, ..product };
+        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { product, glu, stacked: true });
+        Some((vec![at, gate_at, up_at], Node { op, ..before }))
+    }
+
+    fn slice_norm_rope(&mut self, index: usize, node: Node) {
+        let Op::NormRope(op) = node.op else { return };
+        let Some((at, slice, x)) = self.lone_slice(node.inputs.as_slice()[0]) else { return };
+        if op.slice.is_some() || slice.width != op.rope.head_dim {
+            return;
+        }
+        let mut inputs = node.inputs;
+        inputs.as_mut_slice()[0] = x;
+        self.nodes[at] = None;
+        self.nodes[index] = Some(Node { op: Op::NormRope(NormRope { slice: Some(slice), ..op }), inputs, ..node });
+    }
+
+    /// Not for the halves of one product, which `expert_matmul_glu` may take.
+    fn slice_glu(&mut self, index: usize, node: Node) {
+        let Op::Glu(glu) = node.op else { return };
+        let (gate, up) = (node.inputs.as_slice()[0], node.inputs.as_slice()[1]);
+        let Some((at, slice, x)) = self.lone_slice(gate) else { return };
+        if self.lone_slice(up).is_some_and(|(_, _, of)| of == x) {
+            return;
+        }
+        let mut inputs = node.inputs;
+        inputs.as_mut_slice()[0] = x;
+        self.nodes[at] = None;
+        self.nodes[index] = Some(Node { op: Op::SliceGlu(SliceGlu { slice, glu }), inputs, ..node });
+    }
+
+    /// The `slice` that writes `value`, if only one reads it: its node, itself, and what it cuts.
+    fn lone_slice(&self, value: ValueId) -> Option<(usize, Slice, ValueId)> {
+        let (at, node) = self.lone_writer(value)?;
+        let Op::Slice(slice) = node.op else { return None };
+        (slice.offset_per_layer == 0).then_some((at, slice, node.inputs.as_slice()[0]))
+    }
+
+    /// The same for `l2_norm`.
+    fn lone_l2_norm(&self, value: ValueId) -> Option<(usize, L2Norm, ValueId)> {
+        let (at, node) = self.lone_writer(value)?;
+        let Op::L2Norm(norm) = node.op else { return None };
+        Some((at, norm, node.inputs.as_slice()[0]))
     }
 
     /// The node that writes `value`, if only one reads it.

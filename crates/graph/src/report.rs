@@ -8,7 +8,7 @@ use zinc_gguf::DType;
 
 use crate::backend::KvFormat;
 use crate::graph::Graph;
-use crate::ops::Op;
+use crate::ops::{ExpertMatmulGlu, NormDeltaNet, Op};
 use crate::section::Node;
 
 /// What the figures are for.
@@ -202,7 +202,7 @@ pub fn node_bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let state = match node.op {
         Op::Attention(a) => of.kv_format.bytes(2 * of.context * u64::from(a.n_kv_heads * a.head_dim)),
         // Read and written once, by one sequence.
-        Op::DeltaNet(d) => 2 * 4 * u64::from(d.state_len()),
+        Op::DeltaNet(d) | Op::NormDeltaNet(NormDeltaNet { rule: d, .. }) => 2 * 4 * u64::from(d.state_len()),
         Op::Conv1d(c) => 2 * 4 * u64::from(c.n_channels) * u64::from(c.n_taps - 1),
         _ => 0,
     };
@@ -216,7 +216,7 @@ fn weight_share(graph: &Graph, node: &Node, of: &ReportFor<'_>, index: usize) ->
     let n_rows = u64::from(graph.weights[index].shape[1]);
     match node.op {
         Op::Embed(_) => all / n_rows * of.n_tokens.min(n_rows),
-        Op::ExpertMatmul(e) => {
+        Op::ExpertMatmul(e) | Op::ExpertMatmulGlu(ExpertMatmulGlu { product: e, .. }) => {
             let n_experts = u64::from(e.n_experts);
             all / n_experts * n_experts.min(of.n_tokens.saturating_mul(u64::from(e.n_used)))
         }
@@ -240,14 +240,22 @@ pub fn node_flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
         Op::RopeKvWrite(p) => 4 * u64::from(p.write.n_kv_heads * p.write.head_dim),
         Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
         Op::ExpertMatmul(e) => u64::from(e.n_used) * 2 * u64::from(e.n_in) * u64::from(e.n_out),
+        Op::ExpertMatmulGlu(e) => {
+            u64::from(e.product.n_used) * 4 * u64::from(e.product.n_in) * u64::from(e.product.n_out)
+        }
         Op::ExpertSum(e) | Op::ExpertSumAdd(e) => 2 * out * u64::from(e.n_used),
         Op::Conv1d(c) => 2 * out * u64::from(c.n_taps),
         // Per element of the state: decay, two dot products, one update.
         Op::DeltaNet(d) => 7 * u64::from(d.state_len()),
+        // And what the norms and the gate cost.
+        Op::NormDeltaNet(d) => {
+            let keys = 8 * u64::from(d.rule.n_k_heads * d.rule.k_dim);
+            7 * u64::from(d.rule.state_len()) + keys + if d.then.is_some() { 8 * out } else { 0 }
+        }
         Op::KvWrite(_) | Op::SelectRows | Op::Slice(_) => 0,
         Op::RmsNorm(_) | Op::AddRmsNorm(_) | Op::L2Norm(_) | Op::NormRope(_) => 4 * out,
         Op::NormGlu(_) => 8 * out,
-        Op::Rope(_) | Op::Glu(_) | Op::Softcap(_) | Op::DeltaGates | Op::GateRows => 4 * out,
+        Op::Rope(_) | Op::Glu(_) | Op::SliceGlu(_) | Op::Softcap(_) | Op::DeltaGates | Op::GateRows => 4 * out,
         Op::Router(r) => u64::from(r.n_experts) + 4 * out,
         Op::Embed(_) | Op::Add | Op::Argmax | Op::Scale(_) => out,
     };

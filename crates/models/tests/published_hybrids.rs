@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use zinc_gguf::DType;
-use zinc_graph::Graph;
-use zinc_graph::backend::KvFormat;
+use zinc_graph::backend::{Bucket, KvFormat, PlanOptions};
 use zinc_graph::fuse::{Fusion, fuse};
 use zinc_graph::ops::Op;
 use zinc_graph::report::{Report, ReportFor};
 use zinc_graph::section::{ResourceKind, WeightClass};
+use zinc_graph::{Graph, Plan};
 use zinc_models::declaration::{Declaration, Fault};
 use zinc_models::published::{gemma4, gpt_oss, qwen3moe, qwen35};
 
@@ -75,6 +75,36 @@ fn the_report_of_the_35b_has_over_700_nodes_and_as_many_in_a_row() {
     // A token takes 8 of 256 experts: it reads a small part of the weights.
     assert!(report.bytes * 5 < report.weight_bytes, "{} of {}", report.bytes, report.weight_bytes);
     assert!(report.flops > 2 * 3_000_000_000 && report.flops < 2 * 4_000_000_000, "{}", report.flops);
+}
+
+/// Phases of a step of one token.
+fn n_phases(graph: &Graph) -> usize {
+    let bucket = Bucket { tokens: 1, outputs: 1 };
+    Plan::new(graph, &PlanOptions { bucket, keep_values: false }).phases.len()
+}
+
+/// A recurrent layer: cuts, norms of keys and queries, norm with gate. One that attends: the cut of the queries. Experts: `glu`.
+#[test]
+fn fusions_take_phases_out_of_the_hybrids() {
+    let late = [
+        Fusion::NormDeltaNet,
+        Fusion::DeltaNetNormGlu,
+        Fusion::ExpertMatmulGlu,
+        Fusion::SliceNormRope,
+        Fusion::SliceGlu,
+    ];
+    let early: Vec<Fusion> = Fusion::ALL.into_iter().filter(|fusion| !late.contains(fusion)).collect();
+    for (declared, recurrent, attending, with_experts) in
+        [(qwen35::QWEN3_5_2B.declare(), 18, 6, 0), (qwen35::QWEN3_5_35B_A3B.declare(), 30, 10, 40)]
+    {
+        let before = fuse(&unrolled(declared), &early);
+        let after = fuse(&before, &late);
+        after.validate().unwrap();
+        let n = |op: &str| after.nodes.iter().filter(|node| node.op.name() == op).count();
+        assert_eq!((n("norm_delta_net"), n("slice_glu"), n("expert_matmul_glu")), (recurrent, attending, with_experts));
+        assert_eq!(n("slice") + n("l2_norm") + n("delta_net") + n("norm_glu") + n("glu"), 0);
+        assert_eq!(n_phases(&before) - n_phases(&after), 3 * recurrent + attending + with_experts);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
 // INTEGER: sixteen columns of x become integers of 16 bits with one scale, x = scale (256 high + low), each part a signed byte;
 // four products with stored bytes are one instruction then, two with both parts, and the error of x is 2^-16 of the largest of
 // its sixteen. Otherwise, and for F32, F16 and BF16, all in f32.
+// An expert has expert_rows rows of a matrix, which may hold gate and up: up then begins at row up_row of the expert.
 // Bytes: the matrix once per group of NT tokens (two matrices for GLU), x once per workgroup from cache.
 #version 460
 #extension GL_EXT_integer_dot_product : require
@@ -16,14 +17,14 @@
 layout(constant_id = 2) const uint DTYPE = 0;
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint NT = 1;
-layout(constant_id = 5) const uint EPILOGUE = 0; // PLAIN 0, BIAS 1, ADD 2, GLU 3
+layout(constant_id = 5) const uint EPILOGUE = 0; // PLAIN 0, BIAS 1, ADD 2, GLU 3, GLU_BIAS 4
 layout(constant_id = 6) const uint ACTIVATION = 0;
 layout(constant_id = 7) const uint EXPERTS = 0;  // 1: one input row a token, 2: one a (token, slot)
 layout(constant_id = 8) const uint DTYPE2 = 0;   // of the second matrix
 layout(constant_id = 9) const uint NORM = 0;
 layout(constant_id = 10) const uint UNITS = 64;  // a multiple of the subgroup's size
 layout(constant_id = 11) const uint INTEGER = 0;
-const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
+const uint MATRICES = EPILOGUE >= 3 ? 2 : 1;
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 
@@ -46,7 +47,7 @@ Unit now[MATRICES * ROWS];
 
 // First byte of row r of matrix m, of those of the product that begin at row `base`.
 uint row_at(uint m, uint r, uint base, uint first) {
-    return (base + min(first + r, n_out - 1)) * (m == 0 ? row_bytes : row_bytes2);
+    return (base + m * up_row + min(first + r, n_out - 1)) * (m == 0 ? row_bytes : row_bytes2);
 }
 
 // Matrices from..to, all of one type.
@@ -195,10 +196,10 @@ void main() {
     [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = 0;
     [[unroll]] for (uint t = 0; t < NT; t++) squares[t] = 0;
     if (MATRICES == 2 && DTYPE != DTYPE2) {
-        product(DTYPE, 0, 1, 0, first, t0, count);
-        product(DTYPE2, 1, 2, 0, first, t0, count);
+        product(DTYPE, 0, 1, expert * expert_rows, first, t0, count);
+        product(DTYPE2, 1, 2, expert * expert_rows, first, t0, count);
     } else {
-        product(DTYPE, 0, MATRICES, expert * n_out, first, t0, count);
+        product(DTYPE, 0, MATRICES, expert * expert_rows, first, t0, count);
     }
     [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = subgroupAdd(sums[i]);
     if (NORM == 1) {
@@ -215,9 +216,13 @@ void main() {
             if (t >= count) break;
             float v = sums[r * NT + t];
             uint at = (t0 + t) * n_out + o;
-            if (EPILOGUE == 1) v += other.v[expert * n_out + o];
+            if (EPILOGUE == 1 || EPILOGUE == 4) v += other.v[expert * expert_rows + o];
             if (EPILOGUE == 2) v += other.v[at];
-            if (EPILOGUE == 3) v = gated(ACTIVATION, v, sums[(ROWS + r) * NT + t], alpha, limit);
+            if (EPILOGUE >= 3) {
+                float up = sums[(ROWS + r) * NT + t];
+                if (EPILOGUE == 4) up += other2.v[expert * expert_rows + o];
+                v = gated(ACTIVATION, v, up, alpha, limit);
+            }
             y.v[at] = v;
         }
     }

@@ -1,6 +1,7 @@
 // (x, y) -> m (x cos a - y sin a, x sin a + y cos a), a = pos * frequency[i], on n_rot columns of each head; the others are
 // copied. NORM: each head is first divided by its root mean square and multiplied by the norm's weight. WRITE: the heads are
-// keys and go into the cache at the token's slot, and the values of the same head with them.
+// keys and go into the cache at the token's slot, and the values of the same head with them. A head of x may lie in a wider group
+// of columns, head_in of them.
 // Axes: t tokens, h heads, i pairs. Launch: (heads, tokens), one workgroup a head. Bytes: x and y once (and v, if WRITE).
 #version 460
 #include "common/zinc.glsl"
@@ -24,12 +25,13 @@ void put(uint at, float value) {
 void main() {
     uint t = gl_WorkGroupID.y, thread = gl_LocalInvocationID.x;
     if (t >= step.n_tokens) return;
-    uint first = gl_WorkGroupID.x * head_dim, from = t * cols + first, to = from;
+    uint first = gl_WorkGroupID.x * head_dim, from = t * cols_in + gl_WorkGroupID.x * head_in, to = t * cols + first;
     if (WRITE == 1) {
+        uint of_v = to;
         to = step_kv_slot(step, t) * cols + first;
         for (uint i = thread; i < head_dim; i += WORKGROUP) {
-            if (HALF == 1) F16s(cache_v).v[to + i] = float16_t(v.v[from + i]);
-            else F32s(cache_v).v[to + i] = v.v[from + i];
+            if (HALF == 1) F16s(cache_v).v[to + i] = float16_t(v.v[of_v + i]);
+            else F32s(cache_v).v[to + i] = v.v[of_v + i];
         }
     }
     float squares = 0;

@@ -41,10 +41,23 @@ const FUSIONS: &[Fusion] = &[
     Fusion::RopeKvWrite,
     Fusion::NormGlu,
     Fusion::ExpertSumAdd,
+    Fusion::NormDeltaNet,
+    Fusion::SliceNormRope,
+    Fusion::SliceGlu,
 ];
-/// Those that follow for plans of few tokens, and of many.
-const FUSIONS_FEW: &[Fusion] = &[Fusion::NormMatmul, Fusion::AddRmsNorm];
-const FUSIONS_MANY: &[Fusion] = &[Fusion::AddRmsNorm];
+/// The fusions that follow for plans of so many tokens.
+fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
+    let (is_few, are_few_of_experts) = (tokens <= tuning.gemm_above, tokens <= tuning.expert_gemm_above);
+    let all = [
+        (is_few && tuning.matvec_norm, Fusion::NormMatmul),
+        (true, Fusion::AddRmsNorm),
+        // One workgroup then has a whole head: for many tokens, several are done sooner.
+        (is_few, Fusion::DeltaNetNormGlu),
+        // The matrix-matrix kernels have no gate after the products of experts.
+        (are_few_of_experts, Fusion::ExpertMatmulGlu),
+    ];
+    all.into_iter().filter_map(|(is_wanted, fusion)| is_wanted.then_some(fusion)).collect()
+}
 
 /// What rounding both operands to f16 (2^-11 each) does to the worst of many sums of random products.
 const F16_PRODUCTS: f32 = 1e-2;
@@ -318,10 +331,8 @@ impl Backend for Vulkan {
                 return Err(BackendError::NoSuch { what, index, count });
             }
         }
-        let tuning = &self.device.tuning;
-        let is_few = tuning.matvec_norm && options.bucket.tokens <= tuning.gemm_above;
-        let more = if is_few { FUSIONS_FEW } else { FUSIONS_MANY };
-        let fused = if options.keep_values { graph.clone() } else { fuse(&fuse(graph, FUSIONS), more) };
+        let more = fusions_of_step(&self.device.tuning, options.bucket.tokens);
+        let fused = if options.keep_values { graph.clone() } else { fuse(&fuse(graph, FUSIONS), &more) };
         fused.validate()?;
         let pipelines = &mut *self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = Parts {

@@ -142,6 +142,9 @@ impl Recorder<'_> {
             Op::ExpertSum(p) | Op::ExpertSumAdd(p) => self.expert_sum(node, p.n_used)?,
             Op::NormGlu(p) => self.norm_glu(node, p.norm, p.glu.activation)?,
             Op::GateRows => self.gate_rows(node)?,
+            Op::NormDeltaNet(p) => self.norm_delta_net(node, &p)?,
+            Op::ExpertMatmulGlu(p) => self.expert_matmul_glu(node, p)?,
+            Op::SliceGlu(p) => self.slice_glu(node, p)?,
         };
         Ok(vec![vec![launch]])
     }

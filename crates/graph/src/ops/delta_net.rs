@@ -280,8 +280,9 @@ fn case(case: CaseBuilder, op: DeltaNet) -> Case {
     };
     case.prepare(negative_a).build(|b| {
         let (keys, values) = (op.n_k_heads * op.k_dim, op.n_v_heads * op.v_dim);
-        let qkv = b.input(Shape::tokens(2 * keys + values));
-        let (q, k, v) = (b.slice(qkv, 0, keys), b.slice(qkv, keys, keys), b.slice(qkv, 2 * keys, values));
+        // Keys apart from the others: `norm_delta_net` has the cases of one row.
+        let (qv, k) = (b.input(Shape::tokens(keys + values)), b.input(Shape::tokens(keys)));
+        let (q, v) = (b.slice(qv, 0, keys), b.slice(qv, keys, values));
         let gates = Shape::tokens(op.n_v_heads);
         let (alpha, beta) = (b.input(gates), b.input(gates));
         let unit = L2Norm { width: op.k_dim, eps: 1e-6, scale: 1.0 };

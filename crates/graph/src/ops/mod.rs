@@ -17,12 +17,14 @@ mod delta_gates;
 mod delta_net;
 mod embed;
 mod expert_matmul;
+mod expert_matmul_glu;
 mod expert_sum;
 mod gate_rows;
 mod glu;
 mod kv_write;
 mod l2_norm;
 mod matmul;
+mod norm_delta_net;
 mod norm_glu;
 mod norm_matmul;
 mod norm_rope;
@@ -33,6 +35,7 @@ mod router;
 mod scale;
 mod select_rows;
 mod slice;
+mod slice_glu;
 mod softcap;
 
 pub use attention::Attention;
@@ -40,11 +43,13 @@ pub use conv1d::{CONV_TAPS_MAX, Conv1d};
 pub use delta_net::{DELTA_HEAD_DIM_MAX, DeltaInputs, DeltaNet, HeadRun, chunked, recurrent};
 pub use embed::Embed;
 pub use expert_matmul::ExpertMatmul;
+pub use expert_matmul_glu::ExpertMatmulGlu;
 pub use expert_sum::ExpertSum;
 pub use glu::{Activation, Glu};
 pub use kv_write::KvWrite;
 pub use l2_norm::L2Norm;
 pub use matmul::Matmul;
+pub use norm_delta_net::NormDeltaNet;
 pub use norm_glu::NormGlu;
 pub use norm_matmul::{NormMatmul, NormMatmulGlu};
 pub use norm_rope::NormRope;
@@ -54,6 +59,7 @@ pub use rope_kv_write::RopeKvWrite;
 pub use router::{EXPERTS_MAX, EXPERTS_USED_MAX, Router};
 pub use scale::Scale;
 pub use slice::Slice;
+pub use slice_glu::SliceGlu;
 pub use softcap::Softcap;
 
 use crate::batch::Batch;
@@ -115,7 +121,7 @@ pub enum Op {
     NormMatmul(NormMatmul),
     /// `y = act(G rms_norm(x)) * (U rms_norm(x))`, fused.
     NormMatmulGlu(NormMatmulGlu),
-    /// `y = rope(rms_norm(x))`, fused.
+    /// `y = rope(rms_norm(x))`, fused, perhaps with `slice` of each head before.
     NormRope(NormRope),
     /// `y = act(gate) * rms_norm(x)`, fused.
     NormGlu(NormGlu),
@@ -123,6 +129,12 @@ pub enum Op {
     ExpertSumAdd(ExpertSum),
     /// `kv_write(rope(k), v)`, fused, perhaps with `rms_norm` of `k` before.
     RopeKvWrite(RopeKvWrite),
+    /// `slice`s and `l2_norm`s, then `delta_net`, fused, perhaps with `norm_glu` after.
+    NormDeltaNet(NormDeltaNet),
+    /// `y = act(G[e] x) * (U[e] x)`, fused.
+    ExpertMatmulGlu(ExpertMatmulGlu),
+    /// `y = act(slice(x)) * up`, fused.
+    SliceGlu(SliceGlu),
 }
 
 /// What a reference reads and writes.
@@ -185,6 +197,9 @@ impl Op {
             Op::NormGlu(_) => "norm_glu",
             Op::ExpertSumAdd(_) => "expert_sum_add",
             Op::RopeKvWrite(_) => "rope_kv_write",
+            Op::NormDeltaNet(_) => "norm_delta_net",
+            Op::ExpertMatmulGlu(_) => "expert_matmul_glu",
+            Op::SliceGlu(_) => "slice_glu",
         }
     }
 
@@ -197,6 +212,7 @@ impl Op {
                 | Op::MatmulAdd(_)
                 | Op::MatmulGlu(_)
                 | Op::ExpertMatmul(_)
+                | Op::ExpertMatmulGlu(_)
                 | Op::NormMatmul(_)
                 | Op::NormMatmulGlu(_)
                 | Op::Attention(_)
@@ -236,6 +252,9 @@ impl Op {
             Op::NormGlu(p) => p.reference(io),
             Op::ExpertSumAdd(p) => p.reference_then_add(io),
             Op::RopeKvWrite(p) => p.reference(io),
+            Op::NormDeltaNet(p) => p.reference(io),
+            Op::ExpertMatmulGlu(p) => p.reference(io),
+            Op::SliceGlu(p) => p.reference(io),
         }
     }
 }
@@ -269,6 +288,9 @@ pub fn cases() -> Vec<Case> {
         norm_matmul::cases(),
         norm_rope::cases(),
         rope_kv_write::cases(),
+        norm_delta_net::cases(),
+        expert_matmul_glu::cases(),
+        slice_glu::cases(),
     ]
     .into_iter()
     .flatten()

@@ -28,7 +28,7 @@ impl RopeKvWrite {
         // Without outputs the node has no rows of its own.
         of_k.rows = batch.n_tokens();
         match self.norm {
-            Some(norm) => NormRope { norm, rope: self.rope }.reference(&mut of_k),
+            Some(norm) => NormRope { slice: None, norm, rope: self.rope }.reference(&mut of_k),
             None => self.rope.reference(&mut of_k),
         }
         let (inputs, resource) = ([k[0].as_slice(), io.inputs[1]], io.resource.as_deref_mut());

@@ -1,7 +1,7 @@
 //! Rotary embedding, the cache of keys and values, attention.
 
 use zinc_graph::backend::KvFormat;
-use zinc_graph::ops::{Attention, KvWrite, NormRope, RmsNorm, Rope, RopeKvWrite, RopeMode};
+use zinc_graph::ops::{Attention, KvWrite, NormRope, RmsNorm, Rope, RopeKvWrite, RopeMode, Slice};
 use zinc_graph::section::Node;
 
 use super::{Recorder, THREADS};
@@ -33,15 +33,15 @@ const SHARED_LEAVE: u32 = 4096;
 
 impl Recorder<'_> {
     pub(super) fn rope(&mut self, node: &Node, index: usize, op: &Rope) -> Result<Dispatch, Error> {
-        self.rotate(node, index, op, None, None)
+        self.rotate(node, index, op, (None, None), None)
     }
 
     pub(super) fn norm_rope(&mut self, node: &Node, index: usize, op: &NormRope) -> Result<Dispatch, Error> {
-        self.rotate(node, index, &op.rope, Some(op.norm), None)
+        self.rotate(node, index, &op.rope, (op.slice, Some(op.norm)), None)
     }
 
     pub(super) fn rope_kv_write(&mut self, node: &Node, index: usize, op: &RopeKvWrite) -> Result<Dispatch, Error> {
-        self.rotate(node, index, &op.rope, op.norm, Some(op.write))
+        self.rotate(node, index, &op.rope, (None, op.norm), Some(op.write))
     }
 
     fn rotate(
@@ -49,17 +49,21 @@ impl Recorder<'_> {
         node: &Node,
         index: usize,
         op: &Rope,
-        norm: Option<RmsNorm>,
+        (slice, norm): (Option<Slice>, Option<RmsNorm>),
         write: Option<KvWrite>,
     ) -> Result<Dispatch, Error> {
         if op.head_dim > HEAD_DIM_MAX {
             return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
         }
         let x = node.inputs.as_slice()[0];
-        let cols = self.cols(x);
+        let cols_in = self.cols(x);
+        let (cols, head_in, offset) = match slice {
+            Some(slice) => (cols_in / slice.width_in * slice.width, slice.width_in, slice.offset),
+            None => (cols_in, op.head_dim, 0),
+        };
         let (cache_k, cache_v) = if write.is_some() { self.resource(node.resource) } else { (0, 0) };
         let params = params::Rope {
-            x: self.value(x),
+            x: self.value(x) + 4 * u64::from(offset),
             y: if write.is_some() { 0 } else { self.output(node, 0) },
             v: if write.is_some() { self.input(node, 1) } else { 0 },
             cache_k,
@@ -68,6 +72,8 @@ impl Recorder<'_> {
             frequencies: self.at.rope_tables[index].expect("compile makes a table for every rope node"),
             step: self.at.step,
             cols,
+            cols_in,
+            head_in,
             head_dim: op.head_dim,
             n_rot: op.n_rot,
             magnitude: op.magnitude(),

@@ -4,7 +4,7 @@
 //! cores where there are any, else its plain twin. `tuning` says where they cross.
 
 use zinc_gguf::DType;
-use zinc_graph::ops::{Activation, ExpertMatmul, RmsNorm};
+use zinc_graph::ops::{Activation, ExpertMatmul, ExpertMatmulGlu, RmsNorm};
 use zinc_graph::section::{Node, ValueId};
 
 use super::{Recorder, UNIT, activation_words, row_bytes};
@@ -20,6 +20,8 @@ enum Epilogue {
     Bias = 1,
     Add = 2,
     Glu = 3,
+    /// Both halves with a bias; the matrix-vector kernel alone has it.
+    GluBias = 4,
 }
 
 /// Whose matrix it is, as the kernels' constant EXPERTS.
@@ -42,8 +44,9 @@ struct Product {
     /// Type and address of the matrices; only a gated product has a second one.
     w: (DType, u64),
     w2: (DType, u64),
-    /// Bias or residual.
+    /// Bias or residual, and the second matrix's bias.
     other: u64,
+    other2: u64,
     epilogue: Epilogue,
     activation: Option<Activation>,
     experts: Experts,
@@ -52,6 +55,9 @@ struct Product {
     /// The chosen experts of each token, and how many there are.
     ids: Option<ValueId>,
     n_used: u32,
+    /// Rows that an expert has in a matrix, and the first of the second matrix among them.
+    expert_rows: u32,
+    up_row: u32,
 }
 
 /// A matrix-matrix kernel and its tile, as they fit the device and the product.
@@ -148,12 +154,15 @@ impl Recorder<'_> {
             w,
             w2,
             other,
+            other2: 0,
             epilogue,
             activation,
             experts: Experts::None,
             norm: norm.map(|norm| (self.optional_weight(node, 0), norm.eps)),
             ids: None,
             n_used: 1,
+            expert_rows: 0,
+            up_row: 0,
         })
     }
 
@@ -169,12 +178,48 @@ impl Recorder<'_> {
             w,
             w2: (w.0, 0),
             other,
+            other2: 0,
             epilogue: if other == 0 { Epilogue::Plain } else { Epilogue::Bias },
             activation: None,
             experts: if op.n_parts == 1 { Experts::OfToken } else { Experts::OfSlot },
             norm: None,
             ids: Some(node.inputs.as_slice()[1]),
             n_used: op.n_used,
+            expert_rows: op.n_out,
+            up_row: 0,
+        })
+    }
+
+    /// For steps of few tokens: `Vulkan` does not fuse it where the slots are sorted by expert.
+    pub(super) fn expert_matmul_glu(&mut self, node: &Node, p: ExpertMatmulGlu) -> Result<Dispatch, Error> {
+        let op = p.product;
+        let w = self.weight(node.weights.as_slice()[0]);
+        let (w2, other, other2, up_row) = if p.stacked {
+            let other = self.optional_weight(node, 1);
+            (w, other, other + 4 * u64::from(op.n_out), op.n_out)
+        } else {
+            let w2 = self.weight(node.weights.as_slice()[1]);
+            (w2, self.optional_weight(node, 2), self.optional_weight(node, 3), 0)
+        };
+        let expert_rows = op.n_out + up_row;
+        self.product(&Product {
+            op: node.op.name(),
+            x: node.inputs.as_slice()[0],
+            y: node.outputs.as_slice()[0],
+            n_in: op.n_in,
+            n_out: op.n_out,
+            w,
+            w2,
+            other,
+            other2,
+            epilogue: if other == 0 { Epilogue::Glu } else { Epilogue::GluBias },
+            activation: Some(p.glu.activation),
+            experts: if op.n_parts == 1 { Experts::OfToken } else { Experts::OfSlot },
+            norm: None,
+            ids: Some(node.inputs.as_slice()[1]),
+            n_used: op.n_used,
+            expert_rows,
+            up_row,
         })
     }
 
@@ -207,6 +252,7 @@ impl Recorder<'_> {
             w2: p.w2.1,
             x: self.value(p.x),
             other: p.other,
+            other2: p.other2,
             y: self.value(p.y),
             ids: p.ids.map_or(0, |ids| self.value(ids)),
             norm: p.norm.map_or(0, |(w, _)| w),
@@ -217,6 +263,8 @@ impl Recorder<'_> {
             row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
             rows: rows.symbol,
             n_used: p.n_used,
+            expert_rows: p.expert_rows,
+            up_row: p.up_row,
             alpha,
             limit,
             eps: p.norm.map_or(0.0, |(_, eps)| eps),
@@ -236,7 +284,7 @@ impl Recorder<'_> {
             _ => (1, rows.most.saturating_mul(p.n_used)),
         };
         let per_subgroup = match p.epilogue {
-            Epilogue::Glu => self.tuning.matvec_rows_gated,
+            Epilogue::Glu | Epilogue::GluBias => self.tuning.matvec_rows_gated,
             // One unit a lane: more rows keep more loads in flight.
             _ if p.n_in / UNIT <= width => self.tuning.matvec_rows_short,
             _ => self.tuning.matvec_rows,

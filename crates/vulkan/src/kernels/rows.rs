@@ -1,6 +1,6 @@
 //! Ops that treat every row by itself: look-ups, norms, cuts and functions of single elements.
 
-use zinc_graph::ops::{Activation, L2Norm, RmsNorm, Slice};
+use zinc_graph::ops::{Activation, L2Norm, RmsNorm, Slice, SliceGlu};
 use zinc_graph::section::Node;
 
 use super::{Recorder, THREADS, UNIT, activation_words, row_bytes};
@@ -117,6 +117,12 @@ impl Recorder<'_> {
         self.elementwise(node, Function::Glu, Operands { b, activation, alpha, limit })
     }
 
+    pub(super) fn slice_glu(&mut self, node: &Node, op: SliceGlu) -> Result<Dispatch, Error> {
+        let (activation, alpha, limit) = activation_words(op.glu.activation);
+        let b = self.input(node, 1);
+        self.elementwise_of(node, Function::Glu, Operands { b, activation, alpha, limit }, Some(op.slice))
+    }
+
     pub(super) fn softcap(&mut self, node: &Node, cap: f32) -> Result<Dispatch, Error> {
         self.elementwise(node, Function::Softcap, Operands { b: 0, activation: 0, alpha: 0.0, limit: cap })
     }
@@ -132,13 +138,36 @@ impl Recorder<'_> {
     }
 
     fn elementwise(&mut self, node: &Node, function: Function, operands: Operands) -> Result<Dispatch, Error> {
-        let a = node.inputs.as_slice()[0];
-        let (cols, rows) = (self.cols(a), self.rows(a));
+        self.elementwise_of(node, function, operands, None)
+    }
+
+    /// The same with the first input cut out of a wider row.
+    fn elementwise_of(
+        &mut self,
+        node: &Node,
+        function: Function,
+        operands: Operands,
+        cut: Option<Slice>,
+    ) -> Result<Dispatch, Error> {
+        let (a, out) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
+        let (cols, rows) = (self.cols(out), self.rows(out));
         let Operands { b, activation, alpha, limit } = operands;
-        let (y, step) = (self.output(node, 0), self.at.step);
-        let params = params::Elementwise { a: self.value(a), b, y, step, cols, rows: rows.symbol, alpha, limit };
-        let rounded = self.is_rounded(node.outputs.as_slice()[0]);
-        let constants = [function as u32, activation, u32::from(b != 0), rounded];
+        let (offset, width, width_in) = cut.map_or((0, 1, 1), |cut| (cut.offset, cut.width, cut.width_in));
+        let params = params::Elementwise {
+            a: self.value(a) + 4 * u64::from(offset),
+            b,
+            y: self.value(out),
+            step: self.at.step,
+            cols,
+            rows: rows.symbol,
+            cols_in: self.cols(a),
+            width,
+            width_in,
+            alpha,
+            limit,
+        };
+        let constants =
+            [function as u32, activation, u32::from(b != 0), self.is_rounded(out), u32::from(cut.is_some())];
         self.launch(THREADS, &constants, &params, [cols.div_ceil(THREADS), rows.most, 1])
     }
 

@@ -6,6 +6,9 @@ layout(push_constant, scalar) uniform Params {
     Step step;
     uint cols;
     uint rows;
+    uint cols_in;
+    uint width;
+    uint width_in;
     float alpha;
     float limit;
 };

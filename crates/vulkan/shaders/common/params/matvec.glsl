@@ -4,6 +4,7 @@ layout(push_constant, scalar) uniform Params {
     U8s w2;
     F32s x;
     F32s other;
+    F32s other2;
     F32s y;
     U32s ids;
     F32s norm;
@@ -14,6 +15,8 @@ layout(push_constant, scalar) uniform Params {
     uint row_bytes2;
     uint rows;
     uint n_used;
+    uint expert_rows;
+    uint up_row;
     float alpha;
     float limit;
     float eps;

@@ -9,6 +9,8 @@ layout(push_constant, scalar) uniform Params {
     F32s frequencies;
     Step step;
     uint cols;
+    uint cols_in;
+    uint head_in;
     uint head_dim;
     uint n_rot;
     float magnitude;
