@@ -18,6 +18,9 @@ pub(crate) const LIMITS: Limits = Limits {
     stall: Duration::from_secs(20),
     attempts_max: 3,
     retry_delay: Duration::from_millis(1),
+    connections: 4,
+    // More than any file here has, unless a test says otherwise.
+    piece_bytes: 1 << 20,
 };
 
 /// Bytes that look like nothing in particular.
