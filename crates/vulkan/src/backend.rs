@@ -32,7 +32,7 @@ use crate::upload::Progress;
 use crate::weights::{Needs, Resource, Weights};
 
 /// Fusions of every plan.
-const FUSIONS: &[Fusion] = &[
+pub(crate) const FUSIONS: &[Fusion] = &[
     Fusion::MatmulGlu,
     Fusion::MatmulAdd,
     Fusion::NormRope,

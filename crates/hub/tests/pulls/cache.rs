@@ -39,7 +39,10 @@ pub(crate) fn entry(content: &[u8]) -> Entry {
     Entry {
         id: ModelId::fixed("tiny"),
         name: "Tiny",
+        family: "Tiny",
         architecture: "llama",
+        declare: || zinc_models::published::llama::SMOLLM2_135M.declare(),
+        context_train: 64,
         hub: HubFile { repository: "owner/tiny", revision: "main", file: "tiny.gguf" },
         package: None,
         size_bytes: content.len() as u64,

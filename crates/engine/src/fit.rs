@@ -1,0 +1,149 @@
+//! Whether a model fits a device: the bytes of each part, held against what the device has.
+//!
+//! The state is what [`EngineConfig::limits`] derives, which is what the engine then allocates; the rest is the backend's
+//! own [`Footprint`]. Nothing is guessed: a model that does not fit whole does not fit.
+
+use zinc_graph::{Footprint, Graph};
+
+use crate::config::{ConfigError, EngineConfig};
+use crate::kv::PAGE_TOKENS;
+
+/// Bytes of a model on a device, part by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The weights.
+    pub weights_bytes: u64,
+    /// Keys and values.
+    pub kv_bytes: u64,
+    /// Recurrent state, snapshots included.
+    pub recurrent_bytes: u64,
+    /// Values of steps, and what goes with them.
+    pub workspace_bytes: u64,
+}
+
+impl Needs {
+    /// The sum.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.parts().iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Each part with its name.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, u64); 4] {
+        [
+            ("weights", self.weights_bytes),
+            ("keys and values", self.kv_bytes),
+            ("recurrent state", self.recurrent_bytes),
+            ("workspace", self.workspace_bytes),
+        ]
+    }
+}
+
+/// A model and the memory that there is for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// The model's graph, as it declares it.
+    pub graph: &'a Graph,
+    /// What the backend takes for it besides state.
+    pub footprint: Footprint,
+    /// Bytes that the device has for it.
+    pub budget_bytes: u64,
+}
+
+impl Room<'_> {
+    /// What an engine of that configuration takes.
+    ///
+    /// # Errors
+    /// A configuration that cannot be.
+    pub fn needs(&self, config: EngineConfig) -> Result<Needs, ConfigError> {
+        let limits = config.limits(self.graph)?;
+        Ok(Needs {
+            weights_bytes: self.footprint.weights_bytes,
+            kv_bytes: limits.kv_bytes,
+            recurrent_bytes: limits.recurrent_bytes,
+            workspace_bytes: self.footprint.workspace_bytes(limits.state.n_pages),
+        })
+    }
+
+    /// Whether that configuration fits.
+    #[must_use]
+    pub fn holds(&self, config: EngineConfig) -> bool {
+        self.needs(config).is_ok_and(|needs| needs.total_bytes() <= self.budget_bytes)
+    }
+
+    /// The longest context that fits, in whole pages and of at most `context_max` tokens, with the configuration that
+    /// `config_of` makes of a number of tokens; `None` if not even one page does. More tokens must not take less.
+    pub fn longest_context(
+        &self,
+        context_max: u32,
+        config_of: impl Fn(u32) -> Result<EngineConfig, ConfigError>,
+    ) -> Option<u32> {
+        let holds = |tokens: u32| config_of(tokens).is_ok_and(|config| self.holds(config));
+        if holds(context_max) {
+            return Some(context_max);
+        }
+        // `fits` pages hold, `fails` do not.
+        let (mut fits, mut fails) = (0, context_max.div_ceil(PAGE_TOKENS));
+        while fails - fits > 1 {
+            let middle = fits + (fails - fits) / 2;
+            if holds(middle * PAGE_TOKENS) { fits = middle } else { fails = middle }
+        }
+        (fits > 0).then_some(fits * PAGE_TOKENS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use zinc_graph::backend::KvFormat;
+    use zinc_graph::graph::GraphResource;
+    use zinc_graph::section::ResourceKind;
+
+    use super::*;
+    use crate::config::KvSize;
+
+    /// One layer of two heads of 64: 512 bytes a token in f16, a page 8 KiB.
+    fn graph() -> Graph {
+        let kind = ResourceKind::Kv { n_kv_heads: 2, head_dim: 64 };
+        Graph { resources: vec![GraphResource { kind, layer: 0 }], ..Graph::default() }
+    }
+
+    fn config(context_tokens: u32, kv_format: KvFormat) -> Result<EngineConfig, ConfigError> {
+        Ok(EngineConfig {
+            context_tokens,
+            sequences_max: 1,
+            step_tokens: 64,
+            kv: KvSize::Contexts,
+            kv_format,
+            queue_max: 8,
+            snapshot_bytes: 0,
+            snapshot_tokens: 64,
+            decode_gap_max: Duration::from_millis(100),
+        })
+    }
+
+    #[test]
+    fn the_longest_context_is_the_last_that_fits() {
+        let graph = graph();
+        let footprint = Footprint { weights_bytes: 1000, workspace_bytes: 24, workspace_bytes_per_page: 0 };
+        let longest = |budget_bytes, kv_format| {
+            Room { graph: &graph, footprint, budget_bytes }.longest_context(1000, |tokens| config(tokens, kv_format))
+        };
+        let page = 16 * 2 * 64 * 2 * 2;
+        assert_eq!(longest(1024 + page - 1, KvFormat::F16), None, "not a page");
+        assert_eq!(longest(1024 + page, KvFormat::F16), Some(16));
+        assert_eq!(longest(1024 + 10 * page - 1, KvFormat::F16), Some(9 * 16));
+        assert_eq!(longest(1024 + 10 * page, KvFormat::F32), Some(5 * 16), "twice the bytes");
+        assert_eq!(longest(1024 + 63 * page - 1, KvFormat::F16), Some(62 * 16));
+        assert_eq!(longest(1024 + 63 * page, KvFormat::F16), Some(1000), "all that was asked for");
+        assert_eq!(longest(0, KvFormat::F16), None);
+        let tables = Footprint { workspace_bytes_per_page: page, ..footprint };
+        let room = Room { graph: &graph, footprint: tables, budget_bytes: 1024 + 10 * page };
+        assert_eq!(room.longest_context(1000, |tokens| config(tokens, KvFormat::F16)), Some(5 * 16));
+        let needs = room.needs(config(80, KvFormat::F16).unwrap()).unwrap();
+        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * page, 0, 24 + 5 * page]);
+        assert_eq!(needs.total_bytes(), room.budget_bytes);
+    }
+}
