@@ -132,7 +132,7 @@ pub(crate) struct DeviceArgs {
 }
 
 /// Format of the key/value cache.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KvType {
     /// Two bytes an element.
     F16,

@@ -12,6 +12,7 @@ mod commands;
 mod conversation;
 mod device;
 mod failure;
+mod fit;
 mod interrupt;
 mod loader;
 mod logit_file;

@@ -8,6 +8,9 @@ use zinc_graph::{Footprint, Graph};
 use crate::config::{ConfigError, EngineConfig};
 use crate::kv::PAGE_TOKENS;
 
+/// What the scheduler's books hold for each page: counts, lists, and the places that a prefix is found by.
+const BOOK_BYTES_PER_PAGE: u64 = 64;
+
 /// Bytes of a model on a device, part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -62,7 +65,10 @@ impl Room<'_> {
             weights_bytes: self.footprint.weights_bytes,
             kv_bytes: limits.kv_bytes,
             recurrent_bytes: limits.recurrent_bytes,
-            workspace_bytes: self.footprint.workspace_bytes(limits.state.n_pages),
+            workspace_bytes: self
+                .footprint
+                .workspace_bytes(limits.state.n_pages)
+                .saturating_add(BOOK_BYTES_PER_PAGE * u64::from(limits.state.n_pages)),
         })
     }
 
@@ -131,19 +137,19 @@ mod tests {
         let longest = |budget_bytes, kv_format| {
             Room { graph: &graph, footprint, budget_bytes }.longest_context(1000, |tokens| config(tokens, kv_format))
         };
-        let page = 16 * 2 * 64 * 2 * 2;
+        let page = 16 * 2 * 64 * 2 * 2 + BOOK_BYTES_PER_PAGE;
         assert_eq!(longest(1024 + page - 1, KvFormat::F16), None, "not a page");
         assert_eq!(longest(1024 + page, KvFormat::F16), Some(16));
         assert_eq!(longest(1024 + 10 * page - 1, KvFormat::F16), Some(9 * 16));
-        assert_eq!(longest(1024 + 10 * page, KvFormat::F32), Some(5 * 16), "twice the bytes");
+        assert_eq!(longest(1024 + 10 * page, KvFormat::F32), Some(5 * 16), "nearly twice the bytes");
         assert_eq!(longest(1024 + 63 * page - 1, KvFormat::F16), Some(62 * 16));
         assert_eq!(longest(1024 + 63 * page, KvFormat::F16), Some(1000), "all that was asked for");
         assert_eq!(longest(0, KvFormat::F16), None);
-        let tables = Footprint { workspace_bytes_per_page: page, ..footprint };
-        let room = Room { graph: &graph, footprint: tables, budget_bytes: 1024 + 10 * page };
+        let tables = Footprint { workspace_bytes_per_page: 1000, ..footprint };
+        let room = Room { graph: &graph, footprint: tables, budget_bytes: 1024 + 5 * (page + 1000) };
         assert_eq!(room.longest_context(1000, |tokens| config(tokens, KvFormat::F16)), Some(5 * 16));
         let needs = room.needs(config(80, KvFormat::F16).unwrap()).unwrap();
-        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * page, 0, 24 + 5 * page]);
+        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * 8192, 0, 24 + 5 * (1000 + BOOK_BYTES_PER_PAGE)]);
         assert_eq!(needs.total_bytes(), room.budget_bytes);
     }
 }
