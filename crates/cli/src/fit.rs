@@ -43,11 +43,19 @@ impl Space {
         Ok(Space { device: gpu.id.clone(), name: gpu.name.clone(), budget_bytes: Some(gpu.memory.free_bytes()) })
     }
 
-    fn footprint(&self, graph: &Graph, sizes: &[u64], step_tokens: u32, (sequences, n_slots): (u32, u32)) -> Footprint {
-        match self.device.as_str() {
-            "cpu" => zinc_cpu::footprint(graph, sizes, step_tokens, sequences),
+    /// What the device's backend takes; `sequences` run at once, of `n_slots` states.
+    fn footprint(
+        &self,
+        graph: &Graph,
+        sizes: &[u64],
+        args: &DeviceArgs,
+        (sequences, n_slots): (u32, u32),
+    ) -> Result<Footprint, Failure> {
+        let step_tokens = step_tokens(args);
+        Ok(match self.device.as_str() {
+            "cpu" => zinc_cpu::footprint(graph, sizes, device::threads(args)?, step_tokens, sequences),
             _ => zinc_vulkan::footprint(graph, sizes, step_tokens, n_slots),
-        }
+        })
     }
 }
 
@@ -89,7 +97,7 @@ pub(crate) fn of_file(file: &ModelFile, args: &DeviceArgs, space: &Space) -> Res
     let sizes = model.weight_sizes(&file.gguf).map_err(Failure::model)?;
     let Model { graph, context_train, .. } = &model;
     let context_tokens = args.context.unwrap_or_else(|| usual_context(file.entry, *context_train));
-    fit(graph, &sizes, (context_tokens, *context_train), args, space).map_err(|error| engine_error(error.into()))
+    fit(graph, &sizes, (context_tokens, *context_train), args, space)
 }
 
 /// A model of the catalog, by what the catalog knows of it.
@@ -99,8 +107,7 @@ pub(crate) fn of_entry(entry: &Entry, args: &DeviceArgs, space: &Space) -> Resul
     let mut sizes = vec![0; graph.weights.len()];
     sizes.iter_mut().take(1).for_each(|size| *size = entry.size_bytes);
     let context_tokens = args.context.unwrap_or_else(|| usual_context(Some(entry), entry.context_train));
-    let fitted = fit(&graph, &sizes, (context_tokens, entry.context_train), args, space);
-    fitted.map_err(|error| engine_error(error.into()))
+    fit(&graph, &sizes, (context_tokens, entry.context_train), args, space)
 }
 
 fn fit(
@@ -109,10 +116,11 @@ fn fit(
     (context_tokens, context_train): (u32, u32),
     args: &DeviceArgs,
     space: &Space,
-) -> Result<Fit, ConfigError> {
-    let config = plan(args, graph, context_tokens, None)?;
-    let slots = (config.sequences_max, config.limits(graph)?.state.n_slots);
-    let footprint = space.footprint(graph, sizes, step_tokens(args), slots);
+) -> Result<Fit, Failure> {
+    let refused = |error: ConfigError| engine_error(error.into());
+    let config = plan(args, graph, context_tokens, None).map_err(refused)?;
+    let slots = (config.sequences_max, config.limits(graph).map_err(refused)?.state.n_slots);
+    let footprint = space.footprint(graph, sizes, args, slots)?;
     let room = Room { graph, footprint, budget_bytes: space.budget_bytes.unwrap_or(u64::MAX) };
     let others = KvType::value_variants().iter().filter(|kv_type| **kv_type != args.kv_type);
     let longest = |kv_type: KvType| {
@@ -121,5 +129,5 @@ fn fit(
     };
     let formats = std::iter::once(&args.kv_type).chain(others);
     let longest = formats.map(|kv_type| (*kv_type, longest(*kv_type))).collect();
-    Ok(Fit { context_tokens, needs: room.needs(config)?, budget_bytes: space.budget_bytes, longest })
+    Ok(Fit { context_tokens, needs: room.needs(config).map_err(refused)?, budget_bytes: space.budget_bytes, longest })
 }

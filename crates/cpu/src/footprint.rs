@@ -7,16 +7,17 @@ use zinc_graph::section::WeightClass;
 use zinc_graph::{Graph, Plan, fuse};
 
 use crate::backend::FUSIONS;
+use crate::context::SCRATCH_LEN;
 
-/// What `graph`, as the model declares it, takes with weights of these sizes in bytes, when steps have up to
-/// `step_tokens` tokens and give up to `outputs` rows of logits. The weights are those of the file's map: they are
+/// What `graph`, as the model declares it, takes on so many threads with weights of these sizes in bytes, when steps have
+/// up to `step_tokens` tokens and give up to `outputs` rows of logits. The weights are those of the file's map: they are
 /// counted because running without them in memory would mean reading them from the disk for every token.
 #[must_use]
-pub fn footprint(graph: &Graph, sizes: &[u64], step_tokens: u32, outputs: u32) -> Footprint {
+pub fn footprint(graph: &Graph, sizes: &[u64], n_threads: usize, step_tokens: u32, outputs: u32) -> Footprint {
     let copied = graph.weights.iter().zip(sizes).filter(|(weight, _)| weight.class == WeightClass::Plain);
     let weights_bytes = sizes.iter().sum::<u64>() + copied.map(|(_, size)| size).sum::<u64>();
     let fused = fuse(graph, FUSIONS);
-    let mut workspace_bytes = 0;
+    let mut workspace_bytes = (n_threads * SCRATCH_LEN * size_of::<f32>()) as u64;
     let mut arena_bytes = 0;
     for tokens in plan_tokens(step_tokens) {
         let bucket = Bucket { tokens, outputs: outputs.clamp(1, tokens) };

@@ -3,13 +3,19 @@
 //! The state is what [`EngineConfig::limits`] derives, which is what the engine then allocates; the rest is the backend's
 //! own [`Footprint`]. Nothing is guessed: a model that does not fit whole does not fit.
 
+use zinc_graph::footprint::graph_bytes;
 use zinc_graph::{Footprint, Graph};
 
-use crate::config::{ConfigError, EngineConfig};
+use crate::config::{ConfigError, EngineConfig, Limits};
 use crate::kv::PAGE_TOKENS;
 
-/// What the scheduler's books hold for each page: counts, lists, and the places that a prefix is found by.
-const BOOK_BYTES_PER_PAGE: u64 = 64;
+/// What the scheduler's books hold for each page: counts, lists, and the places that a prefix is found by. 113 were
+/// counted.
+const BOOK_BYTES_PER_PAGE: u64 = 120;
+/// What the engine has besides: queues, the batch, the requests. 60 kB were counted with one sequence.
+const BOOK_BYTES: u64 = 256 << 10;
+/// Bytes for each entry of the vocabulary: a row of logits on the host, and candidates with their probabilities.
+const BOOK_BYTES_PER_ENTRY: u64 = 16;
 
 /// Bytes of a model on a device, part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +71,18 @@ impl Room<'_> {
             weights_bytes: self.footprint.weights_bytes,
             kv_bytes: limits.kv_bytes,
             recurrent_bytes: limits.recurrent_bytes,
-            workspace_bytes: self
-                .footprint
-                .workspace_bytes(limits.state.n_pages)
-                .saturating_add(BOOK_BYTES_PER_PAGE * u64::from(limits.state.n_pages)),
+            workspace_bytes: self.footprint.workspace_bytes(limits.state.n_pages).saturating_add(self.books(&limits)),
         })
+    }
+
+    /// What the engine itself holds on the host. On a GPU that is other memory; it is too little to tell apart.
+    fn books(&self, limits: &Limits) -> u64 {
+        let n_vocab = self.graph.outputs.first().map_or(0, |&logits| self.graph.shape(logits).cols);
+        BOOK_BYTES
+            + BOOK_BYTES_PER_PAGE * u64::from(limits.state.n_pages)
+            + BOOK_BYTES_PER_ENTRY * u64::from(n_vocab)
+            // The model's graph, and the same fused.
+            + 2 * graph_bytes(self.graph)
     }
 
     /// Whether that configuration fits.
@@ -134,22 +147,23 @@ mod tests {
     fn the_longest_context_is_the_last_that_fits() {
         let graph = graph();
         let footprint = Footprint { weights_bytes: 1000, workspace_bytes: 24, workspace_bytes_per_page: 0 };
+        let own = 1024 + BOOK_BYTES + 2 * graph_bytes(&graph);
         let longest = |budget_bytes, kv_format| {
             Room { graph: &graph, footprint, budget_bytes }.longest_context(1000, |tokens| config(tokens, kv_format))
         };
         let page = 16 * 2 * 64 * 2 * 2 + BOOK_BYTES_PER_PAGE;
-        assert_eq!(longest(1024 + page - 1, KvFormat::F16), None, "not a page");
-        assert_eq!(longest(1024 + page, KvFormat::F16), Some(16));
-        assert_eq!(longest(1024 + 10 * page - 1, KvFormat::F16), Some(9 * 16));
-        assert_eq!(longest(1024 + 10 * page, KvFormat::F32), Some(5 * 16), "nearly twice the bytes");
-        assert_eq!(longest(1024 + 63 * page - 1, KvFormat::F16), Some(62 * 16));
-        assert_eq!(longest(1024 + 63 * page, KvFormat::F16), Some(1000), "all that was asked for");
+        assert_eq!(longest(own + page - 1, KvFormat::F16), None, "not a page");
+        assert_eq!(longest(own + page, KvFormat::F16), Some(16));
+        assert_eq!(longest(own + 10 * page - 1, KvFormat::F16), Some(9 * 16));
+        assert_eq!(longest(own + 10 * page, KvFormat::F32), Some(5 * 16), "nearly twice the bytes");
+        assert_eq!(longest(own + 63 * page - 1, KvFormat::F16), Some(62 * 16));
+        assert_eq!(longest(own + 63 * page, KvFormat::F16), Some(1000), "all that was asked for");
         assert_eq!(longest(0, KvFormat::F16), None);
         let tables = Footprint { workspace_bytes_per_page: 1000, ..footprint };
-        let room = Room { graph: &graph, footprint: tables, budget_bytes: 1024 + 5 * (page + 1000) };
+        let room = Room { graph: &graph, footprint: tables, budget_bytes: own + 5 * (page + 1000) };
         assert_eq!(room.longest_context(1000, |tokens| config(tokens, KvFormat::F16)), Some(5 * 16));
         let needs = room.needs(config(80, KvFormat::F16).unwrap()).unwrap();
-        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * 8192, 0, 24 + 5 * (1000 + BOOK_BYTES_PER_PAGE)]);
+        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * 8192, 0, own - 1000 + 5 * (1000 + BOOK_BYTES_PER_PAGE)]);
         assert_eq!(needs.total_bytes(), room.budget_bytes);
     }
 }

@@ -58,6 +58,7 @@ unsafe impl GlobalAlloc for Counted {
 static MEMORY: Counted = Counted;
 
 const STEP_TOKENS: u32 = 256;
+const N_THREADS: usize = 2;
 /// As much as a small model has in weights, so that what is counted is not only books.
 const STATE_BYTES: u64 = 64 << 20;
 
@@ -75,14 +76,15 @@ fn said_and_real(name: &str, kv_format: KvFormat) -> (u64, u64) {
         kv_format,
         queue_max: 4,
         snapshot_bytes: STATE_BYTES / 8,
-        snapshot_tokens: 64,
+        // As the program has it: snapshots do not cut a step.
+        snapshot_tokens: STEP_TOKENS,
         decode_gap_max: Duration::from_secs(60),
     };
     // As many sequences' worth of pages as make the state large; one runs.
     let page_bytes = EngineConfig { kv: KvSize::Tokens(16), ..config }.limits(&model.graph).unwrap().kv_bytes;
     let n_pages = u32::try_from(STATE_BYTES / page_bytes.max(1)).unwrap();
     let config = EngineConfig { kv: KvSize::Tokens(n_pages * 16), ..config };
-    let footprint = zinc_cpu::footprint(&model.graph, &sizes, STEP_TOKENS, 1);
+    let footprint = zinc_cpu::footprint(&model.graph, &sizes, N_THREADS, STEP_TOKENS, 1);
     let room = Room { graph: &model.graph, footprint, budget_bytes: 0 };
     let said = room.needs(config).unwrap().total_bytes();
 
@@ -91,7 +93,7 @@ fn said_and_real(name: &str, kv_format: KvFormat) -> (u64, u64) {
     let weights = model.weights(&file).unwrap();
     let mapped: u64 = weights.iter().map(|weight| weight.bytes.len() as u64).sum();
     let n_vocab = model.n_vocab;
-    let mut engine = Engine::new(Box::new(Cpu::new(2).unwrap()), model.clone(), weights, config).unwrap();
+    let mut engine = Engine::new(Box::new(Cpu::new(N_THREADS).unwrap()), model.clone(), weights, config).unwrap();
     for n in [1, 2, 3, 5, 9, 17, 33, 65, 129, 256] {
         let prompt = (0..n).map(|i| (i * 7 + n) % n_vocab).collect();
         engine.submit(Request::greedy(prompt, 3)).unwrap();
@@ -106,12 +108,16 @@ fn said_and_real(name: &str, kv_format: KvFormat) -> (u64, u64) {
 /// Within two parts of a hundred, and never under.
 #[test]
 fn fit_is_what_an_engine_takes() {
+    let mut wrong = Vec::new();
     for name in ["llama-a.F32.gguf", "gemma3-a.Q8_0.gguf", "qwen3-a.F32.gguf", "gptoss-a.MXFP4.gguf", "qwen35-a.F32.gguf"] {
         for kv_format in [KvFormat::F16, KvFormat::F32] {
             let (said, real) = said_and_real(name, kv_format);
             let over = (said as f64 / real as f64 - 1.0) * 100.0;
             eprintln!("{name} {kv_format:?}: {said} bytes said, {real} real: {over:.2} % over");
-            assert!(said >= real && over <= 2.0, "{name} {kv_format:?}: {said} bytes said, {real} real: {over:.2} % over");
+            if said < real || over > 2.0 {
+                wrong.push(format!("{name} {kv_format:?}: {said} bytes said, {real} real: {over:.2} % over"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
