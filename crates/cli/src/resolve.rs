@@ -171,9 +171,9 @@ pub(crate) fn failure(error: &Error) -> Failure {
     };
     let failure = Failure::new(kind, error);
     match error {
-        Error::BadId { .. } | Error::UnknownModel { .. } => {
-            failure.remedy("`zinc model list` shows the catalog; owner/name:Q4_K_M is any model of the hub, -m FILE any GGUF file")
-        }
+        Error::BadId { .. } | Error::UnknownModel { .. } => failure.remedy(
+            "`zinc model list` shows the catalog; owner/name:Q4_K_M is any model of the hub, -m FILE any GGUF file",
+        ),
         Error::NoSuchFile { .. } => failure.remedy("check the path, or use --model-id with an id of `zinc model list`"),
         Error::EmptyFile { .. } | Error::IsFolder { .. } | Error::NotAFile { .. } => {
             failure.remedy("-m takes a GGUF file")

@@ -15,7 +15,7 @@ use zinc_models::Model;
 use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 use zinc_tokenizer::{TokenKind, Tokenizer};
 
-use crate::args::{DeviceArgs, KvType, ModelArgs};
+use crate::args::{DeviceArgs, KvType, ModelArgs, Switch};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
 use crate::device::Device;
@@ -92,6 +92,12 @@ impl ModelFile {
             catalog::Thinking::Switch { sampling } => Some(recommended(sampling)),
             catalog::Thinking::No | catalog::Thinking::Always => None,
         }
+    }
+
+    /// The one of both that goes with what the user said of thinking; without a word, that for answers at once.
+    pub(crate) fn sampling_when(&self, thinking: Option<Switch>) -> Sampling {
+        let is_on = thinking == Some(Switch::On);
+        self.thinking_sampling().filter(|_| is_on).unwrap_or_else(|| self.chat_sampling())
     }
 
     /// The model that the file declares.

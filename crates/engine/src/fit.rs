@@ -163,7 +163,10 @@ mod tests {
         let room = Room { graph: &graph, footprint: tables, budget_bytes: own + 5 * (page + 1000) };
         assert_eq!(room.longest_context(1000, |tokens| config(tokens, KvFormat::F16)), Some(5 * 16));
         let needs = room.needs(config(80, KvFormat::F16).unwrap()).unwrap();
-        assert_eq!(needs.parts().map(|(_, bytes)| bytes), [1000, 5 * 8192, 0, own - 1000 + 5 * (1000 + BOOK_BYTES_PER_PAGE)]);
+        assert_eq!(
+            needs.parts().map(|(_, bytes)| bytes),
+            [1000, 5 * 8192, 0, own - 1000 + 5 * (1000 + BOOK_BYTES_PER_PAGE)]
+        );
         assert_eq!(needs.total_bytes(), room.budget_bytes);
     }
 }

@@ -109,7 +109,9 @@ fn said_and_real(name: &str, kv_format: KvFormat) -> (u64, u64) {
 #[test]
 fn fit_is_what_an_engine_takes() {
     let mut wrong = Vec::new();
-    for name in ["llama-a.F32.gguf", "gemma3-a.Q8_0.gguf", "qwen3-a.F32.gguf", "gptoss-a.MXFP4.gguf", "qwen35-a.F32.gguf"] {
+    for name in
+        ["llama-a.F32.gguf", "gemma3-a.Q8_0.gguf", "qwen3-a.F32.gguf", "gptoss-a.MXFP4.gguf", "qwen35-a.F32.gguf"]
+    {
         for kv_format in [KvFormat::F16, KvFormat::F32] {
             let (said, real) = said_and_real(name, kv_format);
             let over = (said as f64 / real as f64 - 1.0) * 100.0;

@@ -171,6 +171,12 @@ impl Vulkan {
         self.device.gpu.memory_now()
     }
 
+    /// Bytes of the device's own memory that the buffers of this device have, of all backends on it.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.device.gpu.allocated_bytes.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// What loading takes: `graph` as the model declares it, with weights of these sizes in bytes.
     #[must_use]
     pub fn needs(&self, graph: &Graph, sizes: &[u64], state: StateSizes) -> Needs {

@@ -459,11 +459,7 @@ const QWEN3_30B_A3B: Entry = Entry {
     architecture: zinc_models::qwen3moe::NAME,
     declare: || published::qwen3moe::QWEN3_30B_A3B.declare(),
     context_train: published::qwen3moe::QWEN3_30B_A3B.hp.context_train,
-    hub: HubFile {
-        repository: "unsloth/Qwen3-30B-A3B-GGUF",
-        revision: "main",
-        file: "Qwen3-30B-A3B-Q4_K_M.gguf",
-    },
+    hub: HubFile { repository: "unsloth/Qwen3-30B-A3B-GGUF", revision: "main", file: "Qwen3-30B-A3B-Q4_K_M.gguf" },
     package: None,
     size_bytes: 18_556_686_912,
     sha256: Some(Sha256Sum::from_hex("9f1a24700a339b09c06009b729b5c809e0b64c213b8af5b711b3dbdfd0c5ba48")),

@@ -30,7 +30,10 @@ fn reckoned(model: &ModelArgs, device: &DeviceArgs, space: &Space) -> Result<(St
         let folders = resolve::folders()?;
         let id = model.model_id.clone().unwrap_or_else(|| resolve::usual_id(&folders));
         if let Resolved::Missing(entry) = zinc_hub::model_id(&folders, &id).map_err(|e| resolve::failure(&e))? {
-            return Ok((format!("{} (not here: by its catalog entry)", entry.id), fit::of_entry(entry, device, space)?));
+            return Ok((
+                format!("{} (not here: by its catalog entry)", entry.id),
+                fit::of_entry(entry, device, space)?,
+            ));
         }
     }
     let file = ModelFile::open_header(model, &Interrupt::listen()?)?;

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use clap::Parser as _;
 use serde_json::{Value, json};
 use zinc_hub::catalog::{ENTRIES, Entry, Thinking};
 use zinc_hub::{Folders, Installed};
 
 use super::entry_of;
-use crate::args::{Cli, DeviceArgs, ModelCommand};
+use crate::args::{Cli, Command, DeviceArgs, ModelCommand};
 use crate::failure::{Failure, Outcome};
 use crate::fit::{self, Fit, Space};
 use crate::output::{bytes, note, print};
@@ -26,7 +27,7 @@ struct Row {
 }
 
 pub(super) fn run(folders: &Folders, all: bool, as_json: bool, device: &str) -> Outcome {
-    let args = DeviceArgs::defaults_for(device);
+    let args = defaults_for(device)?;
     let space = Space::of(device)?;
     let rows = rows(folders, &args, &space)?;
     if as_json {
@@ -105,9 +106,8 @@ fn of_installed(
     args: &DeviceArgs,
     space: &Space,
 ) -> Result<Fit, String> {
-    let reckoned = Found::of(entry, installed)
-        .and_then(ModelFile::read)
-        .and_then(|file| fit::of_file(&file, args, space));
+    let reckoned =
+        Found::of(entry, installed).and_then(ModelFile::read).and_then(|file| fit::of_file(&file, args, space));
     reckoned.map_err(|failure| failure.message)
 }
 
@@ -145,14 +145,13 @@ fn as_value(row: &Row) -> Value {
     value
 }
 
-impl DeviceArgs {
-    /// The arguments of a command that says nothing but the device.
-    pub(super) fn defaults_for(device: &str) -> DeviceArgs {
-        use clap::Parser as _;
-        let line = ["zinc", "model", "fit", "--device", device];
-        match Cli::try_parse_from(line).map(|cli| cli.command) {
-            Ok(Some(crate::args::Command::Model(ModelCommand::Fit { device, .. }))) => device,
-            _ => unreachable!("the command line is a constant but for a value that may be anything"),
-        }
+/// The arguments of a command that says nothing but the device.
+fn defaults_for(device: &str) -> Result<DeviceArgs, Failure> {
+    // In one piece, so that no value is taken for a flag.
+    let device = format!("--device={device}");
+    match Cli::try_parse_from(["zinc", "model", "fit", &device]).map(|cli| cli.command) {
+        Ok(Some(Command::Model(ModelCommand::Fit { device, .. }))) => Ok(device),
+        Ok(_) => Err(Failure::usage("`model fit` is no command")),
+        Err(error) => Err(Failure::usage(error)),
     }
 }
