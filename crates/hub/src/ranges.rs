@@ -79,6 +79,7 @@ mod tests {
     use super::Ranges;
 
     /// Against a plain set of bytes.
+    #[allow(clippy::cast_possible_truncation, reason = "places in a list of 24")]
     #[test]
     fn stretches_are_the_bytes_that_were_put_in() {
         const SIZE: u64 = 24;

@@ -10,11 +10,11 @@ use zinc_hub::{Error, Event, Limits, Phase};
 
 const SIZE: usize = 300_007;
 /// Five of these make up the file.
-const PIECE: u64 = 64 << 10;
+const PIECE: usize = 64 << 10;
 
 fn cache(server: &Server, bytes: &[u8]) -> Cache {
     let mut cache = Cache::new(server, bytes);
-    cache.settings.limits = Limits { connections: 4, piece_bytes: PIECE, ..LIMITS };
+    cache.settings.limits = Limits { connections: 4, piece_bytes: PIECE as u64, ..LIMITS };
     cache
 }
 
@@ -52,8 +52,7 @@ fn pieces_come_side_by_side_and_each_byte_once() {
         })
         .unwrap();
     assert!(seen.is_sorted() && seen.first() == Some(&0), "{seen:?}");
-    let piece = PIECE as usize;
-    assert_eq!(offsets(&server), [0, piece, 2 * piece, 3 * piece, 4 * piece]);
+    assert_eq!(offsets(&server), [0, PIECE, 2 * PIECE, 3 * PIECE, 4 * PIECE]);
     assert_eq!(server.body_bytes(), SIZE as u64);
 }
 
@@ -68,7 +67,7 @@ fn a_broken_pull_goes_on_with_the_missing_pieces_alone() {
             let reply = Reply::file(&served, request).header("ETag", "\"v1\"");
             let offset = request.offset();
             // The byte at `cut` does not come.
-            let is_hit = (offset..offset + PIECE as usize).contains(&cut);
+            let is_hit = (offset..offset + PIECE).contains(&cut);
             if is_hit && down.load(Ordering::SeqCst) { reply.cut_at(cut - offset) } else { reply }
         });
         let mut cache = cache(&server, &bytes);
@@ -155,7 +154,7 @@ fn cancelling_reaches_every_connection() {
     let started = std::time::Instant::now();
     // The first connection's piece, and what three others brought before they fell silent, and a fourth request's.
     let cancelled = cache.pull_watched(&cancel, &mut |event| {
-        if matches!(event, Event::Progress { done, .. } if done >= PIECE + 3000) {
+        if matches!(event, Event::Progress { done, .. } if done >= PIECE as u64 + 3000) {
             cancel.store(true, Ordering::Relaxed);
         }
     });
