@@ -106,7 +106,8 @@ impl Cli {
 /// Which model.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Model of the catalog (`zinc model list`); fetched if it is not here yet.
+    /// Model of the catalog (`zinc model list`), or of the hub as owner/name:Q4_K_M; fetched if it is not here yet
+    /// (default: `zinc model use`).
     #[arg(long, value_name = "ID", conflicts_with = "model")]
     pub(crate) model_id: Option<String>,
     /// GGUF file; the first one of a split model.
@@ -128,7 +129,7 @@ pub(crate) struct DeviceArgs {
     /// Threads of the CPU device (default: the cores of this machine).
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Tokens of context: prompt and answer together (default: 4096, or less if the model has less).
+    /// Tokens of context: prompt and answer together (default: what the catalog has, else 4096, or less if the model has less).
     #[arg(short, long, visible_alias = "ctx", value_name = "N")]
     pub(crate) context: Option<u32>,
     /// Format of the key/value cache.
@@ -149,7 +150,7 @@ pub(crate) struct DeviceArgs {
 }
 
 /// Format of the key/value cache.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KvType {
     /// Two bytes an element.
     F16,
@@ -526,20 +527,60 @@ pub(crate) struct ManArgs {
 /// `zinc model …`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// List the models of the catalog.
+    /// List the models that fit this machine, and those that are here.
     List {
+        /// List the whole catalog.
+        #[arg(long)]
+        all: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Device that they are to fit, as `--device` takes it elsewhere.
+        #[arg(long, value_name = "DEVICE", default_value = "auto")]
+        device: String,
+    },
+    /// Fetch a model of the catalog, or any model of the hub: owner/name:Q4_K_M.
+    Pull {
+        /// Its id, or owner/name:QUANTISATION.
+        id: String,
+    },
+    /// Choose the model that runs if none is named.
+    Use {
+        /// The id of a model that is here, or can be fetched.
+        id: String,
+    },
+    /// Print the model that runs if none is named.
+    Active {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Fetch a model of the catalog.
-    Pull {
-        /// Its id.
+    /// Remove a model, or what is left of its download.
+    Rm {
+        /// Its id, or owner/name:QUANTISATION.
         id: String,
+        /// Also if a process runs it.
+        #[arg(long)]
+        force: bool,
     },
     /// Print where a fetched model lies.
     Path {
-        /// Its id.
+        /// Its id, or owner/name:QUANTISATION.
         id: String,
+    },
+    /// Read a model's files and compare their SHA-256 with what it was when they came.
+    Verify {
+        /// Its id, or owner/name:QUANTISATION.
+        id: String,
+    },
+    /// Say whether a model fits, with the bytes of each part, and how long its context can be.
+    Fit {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        model: ModelArgs,
+        #[command(flatten)]
+        device: DeviceArgs,
     },
 }

@@ -193,7 +193,7 @@ fn loading_bar() -> Box<dyn FnMut(u64, u64) + Send> {
 }
 
 /// The threads asked for, or one for each core that this process may use.
-fn threads(args: &DeviceArgs) -> Result<usize, Failure> {
+pub(crate) fn threads(args: &DeviceArgs) -> Result<usize, Failure> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     match args.threads {
         None => Ok(available),

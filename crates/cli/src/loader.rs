@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use zinc_engine::Runtime;
-use zinc_engine::sampler::Sampling;
-use zinc_gguf::Gguf;
-use zinc_hub::catalog::{self, Entry, Thinking};
-use zinc_hub::{Event, Folders, Phase};
+use zinc_engine::request::RequestId;
+use zinc_engine::stats::Stats;
+use zinc_engine::{Request, Runtime};
+use zinc_hub::catalog::{self, Entry};
+use zinc_hub::{Event, Folders, Hold, Phase, Resolved};
+use zinc_server::engine::{Events, Generator};
 use zinc_server::models::{DeviceMemory, Known, LoadError, LoadErrorKind, Loaded, Loader, Progress, Stage};
 
 use crate::args::{DeviceArgs, ModelArgs};
 use crate::device::Devices;
 use crate::failure::{Failure, Kind};
 use crate::output::{dim, note, stderr_colours};
-use crate::resolve;
+use crate::resolve::{self, Found};
 use crate::session::{ModelFile, loaded, vocabulary};
 
 /// What this machine has.
@@ -46,7 +47,7 @@ impl Models {
                 zinc_hub::model_id(&folders, id).map_err(|e| resolve::failure(&e))?;
                 id.clone()
             }
-            (None, None) => catalog::DEFAULT.id.to_string(),
+            (None, None) => resolve::usual_id(&folders),
         };
         Ok(Models { device, folders, file, first_id, memory: OnceLock::new() })
     }
@@ -56,19 +57,22 @@ impl Models {
         self.first_id.clone()
     }
 
-    /// The file of an id, and its entry in the catalog.
-    fn find(&self, id: &str) -> Result<(PathBuf, Option<&'static Entry>), LoadError> {
+    /// The file of an id.
+    fn find(&self, id: &str) -> Result<Found, LoadError> {
         if let Some((_, path)) = self.file.as_ref().filter(|(name, _)| name == id) {
-            return Ok((path.clone(), None));
+            return Ok(Found { path: path.clone(), entry: None, hold: None });
         }
-        let entry = entry(id)?;
-        match self.folders.installed(entry) {
-            Ok(Some(installed)) => Ok((installed.path, Some(entry))),
-            Ok(None) => Err(LoadError {
+        let unusable = |message: String| LoadError { kind: LoadErrorKind::Unusable, message };
+        match zinc_hub::model_id(&self.folders, id) {
+            Ok(Resolved::Installed(entry, installed)) => {
+                Found::of(entry, &installed).map_err(|failure| unusable(failure.message))
+            }
+            Ok(Resolved::Missing(_) | Resolved::OnHub(_)) => Err(LoadError {
                 kind: LoadErrorKind::NotInstalled,
                 message: format!("the model {id:?} is not on this machine; fetch it with POST /v1/models/{id}/pull"),
             }),
-            Err(error) => Err(LoadError { kind: LoadErrorKind::Unusable, message: error.to_string() }),
+            Err(zinc_hub::Error::UnknownModel { .. } | zinc_hub::Error::BadId { .. }) => Err(unknown(id)),
+            Err(error) => Err(unusable(error.to_string())),
         }
     }
 }
@@ -82,8 +86,39 @@ fn id_of(path: &Path) -> String {
 }
 
 fn entry(id: &str) -> Result<&'static Entry, LoadError> {
-    let unknown = || LoadError { kind: LoadErrorKind::Unknown, message: format!("there is no model {id:?}") };
-    catalog::find(id).ok_or_else(unknown)
+    catalog::find(id).ok_or_else(|| unknown(id))
+}
+
+fn unknown(id: &str) -> LoadError {
+    LoadError { kind: LoadErrorKind::Unknown, message: format!("there is no model {id:?}") }
+}
+
+/// A running model that no other process removes meanwhile.
+struct Held {
+    runtime: Runtime,
+    _hold: Option<Hold>,
+}
+
+impl Generator for Held {
+    fn submit(&self, request: Request, events: Events) -> Result<RequestId, zinc_engine::Error> {
+        Generator::submit(&self.runtime, request, events)
+    }
+
+    fn cancel(&self, id: RequestId) {
+        Generator::cancel(&self.runtime, id);
+    }
+
+    fn cancel_choice(&self, id: RequestId, choice: u32) {
+        Generator::cancel_choice(&self.runtime, id, choice);
+    }
+
+    fn stats(&self) -> Stats {
+        Generator::stats(&self.runtime)
+    }
+
+    fn broken(&self) -> Option<Arc<zinc_engine::Error>> {
+        Generator::broken(&self.runtime)
+    }
 }
 
 impl Loader for Models {
@@ -112,15 +147,27 @@ impl Loader for Models {
                 created_unix: installed.and_then(|installed| created(&installed.path)),
             }
         });
-        file.chain(of_catalog).collect()
+        // What was fetched from elsewhere on the hub.
+        let others = self.folders.all_installed().unwrap_or_default().into_iter();
+        let others = others.filter(|installed| catalog::find(installed.id.as_str()).is_none()).map(|installed| Known {
+            id: installed.id.to_string(),
+            name: Some(installed.repository.clone()),
+            is_installed: true,
+            size_bytes: Some(installed.size_bytes),
+            memory_bytes: None,
+            quantization: None,
+            context_tokens: self.device.context,
+            created_unix: created(&installed.path),
+        });
+        file.chain(of_catalog).chain(others).collect()
     }
 
     fn load(&self, id: &str, _: &mut dyn FnMut(Progress)) -> Result<Loaded, LoadError> {
         let started = std::time::Instant::now();
-        let (path, entry) = self.find(id)?;
+        let found = self.find(id)?;
+        let path = found.path.clone();
         let unusable = |failure: Failure| load_error(failure, &path);
-        let gguf = Gguf::open(&path).map_err(|e| unusable(Failure::model(e)))?;
-        let file = ModelFile { path: path.clone(), gguf, entry };
+        let file = ModelFile::read(found).map_err(unusable)?;
         let tokenizer = file.tokenizer().map_err(unusable)?;
         let template = file.template(&tokenizer).map_err(|failure| failure.message);
         let engine = file.engine(&self.device).map_err(unusable)?;
@@ -128,15 +175,16 @@ impl Loader for Models {
         let limits = *engine.limits();
         note(&dim(&loaded(&path, &engine, started), stderr_colours()));
         let size_bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let (sampling, thinking_sampling) = (file.chat_sampling(), file.thinking_sampling());
         let runtime = Runtime::start(engine).map_err(|e| unusable(Failure::failed(e)))?;
         Ok(Loaded {
-            generator: Arc::new(runtime),
+            generator: Arc::new(Held { runtime, _hold: file.hold }),
             tokenizer: Arc::new(tokenizer),
             template,
             context_tokens: limits.config.context_tokens,
             memory_bytes: size_bytes.saturating_add(limits.kv_bytes).saturating_add(limits.recurrent_bytes),
-            sampling: file.chat_sampling(),
-            thinking_sampling: entry.and_then(thinking_sampling),
+            sampling,
+            thinking_sampling,
         })
     }
 
@@ -191,19 +239,6 @@ fn phase_text(phase: Phase) -> &'static str {
         Phase::Downloading => "downloading",
         Phase::Unpacking => "unpacking",
     }
-}
-
-/// How a model's authors sample from it when it thinks.
-fn thinking_sampling(entry: &'static Entry) -> Option<Sampling> {
-    let Thinking::Switch { sampling, .. } = entry.thinking else { return None };
-    Some(Sampling {
-        temperature: sampling.temperature,
-        top_k: sampling.top_k,
-        top_p: sampling.top_p,
-        min_p: sampling.min_p,
-        presence_penalty: sampling.presence_penalty,
-        ..Sampling::greedy()
-    })
 }
 
 fn created(path: &Path) -> Option<u64> {

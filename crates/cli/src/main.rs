@@ -13,6 +13,7 @@ mod conversation;
 mod device;
 mod examples;
 mod failure;
+mod fit;
 mod interrupt;
 mod loader;
 mod logit_file;

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use zinc_hub::catalog::{self, Entry};
-use zinc_hub::{Error, Event, Folders, HUB_URL, Limits, Phase, Platform, Resolved, Settings, Token, Verification};
+use zinc_hub::{
+    Error, Event, Folders, HUB_URL, Hold, HubReference, Installed, Limits, Phase, Platform, Resolved, Settings, Token,
+    Verification,
+};
 
 use crate::args::ModelArgs;
 use crate::failure::{Failure, Kind};
@@ -11,18 +14,42 @@ use crate::interrupt::Interrupt;
 use crate::output::{bytes, note};
 use crate::progress::Bar;
 
-/// The file of the model that the arguments name, and its entry in the catalog if it has one.
-pub(crate) fn model(args: &ModelArgs, interrupt: &Interrupt) -> Result<(PathBuf, Option<&'static Entry>), Failure> {
+/// A model's file on this machine.
+pub(crate) struct Found {
+    /// Where it lies; the first file of a split model.
+    pub(crate) path: PathBuf,
+    /// Its entry in the catalog, if it has one.
+    pub(crate) entry: Option<&'static Entry>,
+    /// Keeps other processes from removing it.
+    pub(crate) hold: Option<Hold>,
+}
+
+impl Found {
+    /// A model of the cache.
+    pub(crate) fn of(entry: Option<&'static Entry>, installed: &Installed) -> Result<Found, Failure> {
+        let hold = installed.hold().map_err(|e| failure(&e))?;
+        Ok(Found { path: installed.path.clone(), entry, hold: Some(hold) })
+    }
+}
+
+/// The id of the model that runs if none is named: the user's choice, or the default.
+pub(crate) fn usual_id(folders: &Folders) -> String {
+    folders.active().map_or_else(|| catalog::DEFAULT.id.to_string(), |id| id.to_string())
+}
+
+/// The file of the model that the arguments name; what is not here yet is fetched.
+pub(crate) fn model(args: &ModelArgs, interrupt: &Interrupt) -> Result<Found, Failure> {
     if let Some(path) = &args.model {
         zinc_hub::model_file(path).map_err(|e| failure(&e))?;
-        return Ok((path.clone(), None));
+        return Ok(Found { path: path.clone(), entry: None, hold: None });
     }
     let folders = folders()?;
-    let id = args.model_id.as_deref().unwrap_or(catalog::DEFAULT.id.as_str());
-    match zinc_hub::model_id(&folders, id).map_err(|e| failure(&e))? {
-        Resolved::Installed(entry, installed) => Ok((installed.path, Some(entry))),
+    let id = args.model_id.clone().unwrap_or_else(|| usual_id(&folders));
+    match zinc_hub::model_id(&folders, &id).map_err(|e| failure(&e))? {
+        Resolved::Installed(entry, installed) => Found::of(entry, &installed),
+        Resolved::OnHub(reference) => Found::of(None, &fetch(Wish::Hub(&reference), &folders, interrupt)?),
         Resolved::Missing(entry) => {
-            if args.model_id.is_none() {
+            if args.model_id.is_none() && std::ptr::eq(entry, catalog::DEFAULT) {
                 let licence = entry.licence;
                 note(&format!(
                     "No model was named: this fetches {} ({}, {licence}) once.",
@@ -31,36 +58,55 @@ pub(crate) fn model(args: &ModelArgs, interrupt: &Interrupt) -> Result<(PathBuf,
                 ));
                 note("Another one: --model-id ID (see `zinc model list`) or -m FILE.");
             }
-            Ok((fetch(entry, &folders, interrupt)?, Some(entry)))
+            Found::of(Some(entry), &fetch(Wish::Catalog(entry), &folders, interrupt)?)
         }
     }
 }
 
-/// Fetches a model of the catalog and returns its file.
-pub(crate) fn fetch(entry: &'static Entry, folders: &Folders, interrupt: &Interrupt) -> Result<PathBuf, Failure> {
-    let mut bar: Option<(Phase, Bar)> = None;
-    let mut on_event = |event: Event<'_>| match event {
-        Event::Progress { phase, done, total } => {
-            if bar.as_ref().is_none_or(|(of, _)| *of != phase) {
-                bar.take().inspect(|(_, bar)| bar.finish());
-                bar = Some((phase, Bar::bytes(phase_name(phase), total)));
-            }
-            bar.iter().for_each(|(_, bar)| bar.set(done));
-        }
-        other => {
-            bar.take().inspect(|(_, bar)| bar.finish());
-            note(&event_text(&other));
-        }
-    };
-    let pulled = zinc_hub::pull(entry, folders, &settings(), &interrupt.flag(), &mut on_event);
-    bar.take().inspect(|(_, bar)| bar.finish());
+/// What to fetch.
+#[derive(Clone, Copy)]
+pub(crate) enum Wish<'a> {
+    /// A model of the catalog.
+    Catalog(&'static Entry),
+    /// A model of a repository of the hub.
+    Hub(&'a HubReference),
+}
+
+/// Fetches a model, showing how it goes.
+pub(crate) fn fetch(wish: Wish<'_>, folders: &Folders, interrupt: &Interrupt) -> Result<Installed, Failure> {
+    let (settings, cancel) = (settings(), interrupt.flag());
+    let pulled = watched(|on_event| match wish {
+        Wish::Catalog(entry) => zinc_hub::pull(entry, folders, &settings, &cancel, on_event),
+        Wish::Hub(reference) => zinc_hub::pull_hub(reference, folders, &settings, &cancel, on_event),
+    });
     let installed = pulled.map_err(|e| failure(&e))?;
     let checked = match installed.verification {
         Verification::Sha256 => "SHA-256 checked",
         Verification::SizeOnly => "no published checksum: only the size was checked",
     };
-    note(&format!("{} is in {} ({checked})", entry.id, installed.path.display()));
-    Ok(installed.path)
+    note(&format!("{} is in {} ({checked})", installed.id, installed.path.display()));
+    Ok(installed)
+}
+
+/// Runs something that moves bytes, with a bar for each phase and a line for each event.
+pub(crate) fn watched<R>(run: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> R) -> R {
+    let mut bar: Option<(Phase, u64, Bar)> = None;
+    let mut on_event = |event: Event<'_>| match event {
+        Event::Progress { phase, done, total } => {
+            if bar.as_ref().is_none_or(|(of, n, _)| (*of, *n) != (phase, total)) {
+                bar.take().inspect(|(_, _, bar)| bar.finish());
+                bar = Some((phase, total, Bar::bytes(phase_name(phase), total)));
+            }
+            bar.iter().for_each(|(_, _, bar)| bar.set(done));
+        }
+        other => {
+            bar.take().inspect(|(_, _, bar)| bar.finish());
+            note(&event_text(&other));
+        }
+    };
+    let result = run(&mut on_event);
+    bar.take().inspect(|(_, _, bar)| bar.finish());
+    result
 }
 
 fn phase_name(phase: Phase) -> &'static str {
@@ -90,9 +136,7 @@ pub(crate) fn folders() -> Result<Folders, Failure> {
 
 /// The folder that holds this user's models and what else is worth keeping, if there is a place for it.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
-    // A model's folder is `models/<id>` in it.
-    let folders = folders().ok()?;
-    folders.model(&catalog::DEFAULT.id).ancestors().nth(2).map(Path::to_path_buf)
+    folders().ok().map(|folders| folders.cache().to_path_buf())
 }
 
 /// How this user's downloads go: `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY`.
@@ -110,23 +154,37 @@ pub(crate) fn settings() -> Settings {
 /// An error of the hub crate as a failure of its kind.
 pub(crate) fn failure(error: &Error) -> Failure {
     let kind = match error {
-        Error::BadId { .. } | Error::UnknownModel { .. } | Error::NoSuchFile { .. } | Error::NoHome => {
-            Kind::ModelNotFound
+        Error::BadId { .. }
+        | Error::UnknownModel { .. }
+        | Error::NoSuchFile { .. }
+        | Error::NoHome
+        | Error::NotInstalled { .. }
+        | Error::NoSuchQuantisation { .. }
+        | Error::Ambiguous { .. } => Kind::ModelNotFound,
+        Error::IsFolder { .. } | Error::NotAFile { .. } | Error::EmptyFile { .. } | Error::Damaged { .. } => {
+            Kind::ModelUnusable
         }
-        Error::IsFolder { .. } | Error::NotAFile { .. } | Error::EmptyFile { .. } => Kind::ModelUnusable,
-        Error::BadHubUrl { .. } | Error::BadProxy => Kind::Usage,
+        Error::BadHubUrl { .. } | Error::BadProxy | Error::BadReference { .. } => Kind::Usage,
+        Error::Loaded { .. } => Kind::Failed,
         Error::Cancelled => Kind::Interrupted,
         _ => Kind::Download,
     };
     let failure = Failure::new(kind, error);
     match error {
-        Error::BadId { .. } | Error::UnknownModel { .. } => {
-            failure.remedy("`zinc model list` shows the catalog; -m FILE takes any GGUF file")
-        }
+        Error::BadId { .. } | Error::UnknownModel { .. } => failure.remedy(
+            "`zinc model list` shows the catalog; owner/name:Q4_K_M is any model of the hub, -m FILE any GGUF file",
+        ),
         Error::NoSuchFile { .. } => failure.remedy("check the path, or use --model-id with an id of `zinc model list`"),
         Error::EmptyFile { .. } | Error::IsFolder { .. } | Error::NotAFile { .. } => {
             failure.remedy("-m takes a GGUF file")
         }
+        Error::NotInstalled { id } => failure.remedy(format!("zinc model pull {id}")),
+        Error::Loaded { .. } => failure.remedy("end that process, or use --force"),
+        Error::Damaged { path, .. } => {
+            let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+            failure.remedy(format!("zinc model rm {id}, then zinc model pull it again"))
+        }
+        Error::Linked { .. } => failure.remedy("put the model itself there, or remove the link"),
         Error::Cancelled => failure.remedy("what was fetched is kept; the next pull goes on from there"),
         _ => failure,
     }

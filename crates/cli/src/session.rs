@@ -3,27 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use zinc_engine::config::{KvSize, Limits as EngineLimits};
+use zinc_engine::config::{ConfigError, KvSize, Limits as EngineLimits};
 use zinc_engine::constraint::{Vocabulary, VocabularyToken};
 use zinc_engine::sampler::Sampling;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
+use zinc_graph::Graph;
 use zinc_graph::backend::KvFormat;
-use zinc_hub::catalog;
+use zinc_hub::{Hold, catalog};
 use zinc_models::Model;
 use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 use zinc_tokenizer::{TokenKind, Tokenizer};
 
-use crate::args::{DeviceArgs, KvType, ModelArgs};
+use crate::args::{DeviceArgs, KvType, ModelArgs, Switch};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
 use crate::device::Device;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, dim, note, stderr_colours};
-use crate::resolve;
+use crate::resolve::{self, Found};
 
-/// Tokens of context unless the user or the model says less.
+/// Tokens of context unless the user or the catalog says otherwise or the model has less.
 const CONTEXT_DEFAULT: u32 = 4096;
 /// Tokens that one step of the prompt takes.
 const STEP_TOKENS: u32 = 512;
@@ -46,21 +47,27 @@ pub(crate) struct ModelFile {
     pub(crate) gguf: Gguf,
     /// The entry of the catalog, if it is one of its models.
     pub(crate) entry: Option<&'static catalog::Entry>,
+    /// Keeps other processes from removing it.
+    pub(crate) hold: Option<Hold>,
 }
 
 impl ModelFile {
     /// Finds the model that the arguments name, fetching it if it is not here.
     pub(crate) fn open(args: &ModelArgs, interrupt: &Interrupt) -> Result<ModelFile, Failure> {
-        let (path, entry) = resolve::model(args, interrupt)?;
-        let gguf = Gguf::open(&path).map_err(|e| open_error(&path, &e))?;
-        Ok(ModelFile { path, gguf, entry })
+        ModelFile::read(resolve::model(args, interrupt)?)
     }
 
     /// As [`ModelFile::open`], but the tensors' data may be missing.
     pub(crate) fn open_header(args: &ModelArgs, interrupt: &Interrupt) -> Result<ModelFile, Failure> {
-        let (path, entry) = resolve::model(args, interrupt)?;
+        let Found { path, entry, hold } = resolve::model(args, interrupt)?;
         let gguf = Gguf::open_header(&path).map_err(|e| open_error(&path, &e))?;
-        Ok(ModelFile { path, gguf, entry })
+        Ok(ModelFile { path, gguf, entry, hold })
+    }
+
+    /// The header of a file that was found.
+    pub(crate) fn read(Found { path, entry, hold }: Found) -> Result<ModelFile, Failure> {
+        let gguf = Gguf::open(&path).map_err(|e| open_error(&path, &e))?;
+        Ok(ModelFile { path, gguf, entry, hold })
     }
 
     /// The tokenizer of the file.
@@ -76,14 +83,21 @@ impl ModelFile {
     /// How the model's authors sample from it in a chat, or what suits most models.
     pub(crate) fn chat_sampling(&self) -> Sampling {
         let plain = Sampling { temperature: 0.7, top_p: 0.95, min_p: 0.05, ..Sampling::greedy() };
-        self.entry.map_or(plain, |entry| Sampling {
-            temperature: entry.sampling.temperature,
-            top_k: entry.sampling.top_k,
-            top_p: entry.sampling.top_p,
-            min_p: entry.sampling.min_p,
-            presence_penalty: entry.sampling.presence_penalty,
-            ..Sampling::greedy()
-        })
+        self.entry.map_or(plain, |entry| recommended(&entry.sampling))
+    }
+
+    /// The same for answers that begin with thinking, where the authors tell them apart.
+    pub(crate) fn thinking_sampling(&self) -> Option<Sampling> {
+        match &self.entry?.thinking {
+            catalog::Thinking::Switch { sampling } => Some(recommended(sampling)),
+            catalog::Thinking::No | catalog::Thinking::Always => None,
+        }
+    }
+
+    /// The one of both that goes with what the user said of thinking; without a word, that for answers at once.
+    pub(crate) fn sampling_when(&self, thinking: Option<Switch>) -> Sampling {
+        let is_on = thinking == Some(Switch::On);
+        self.thinking_sampling().filter(|_| is_on).unwrap_or_else(|| self.chat_sampling())
     }
 
     /// The model that the file declares.
@@ -98,10 +112,11 @@ impl ModelFile {
 
     /// An engine on an open device, with memory for keys and values as `kv` says or else as the arguments do.
     pub(crate) fn engine_on(&self, device: &Device, args: &DeviceArgs, kv: Option<KvSize>) -> Result<Engine, Failure> {
-        let backend = device.backend(STEP_TOKENS.max(args.max_seqs.unwrap_or(1)))?;
+        let backend = device.backend(step_tokens(args))?;
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
-        let config = config(args, &model, kv)?;
+        let context_tokens = args.context.unwrap_or_else(|| usual_context(self.entry, model.context_train));
+        let config = plan(args, &model.graph, context_tokens, kv).map_err(|error| engine_error(error.into()))?;
         let engine = Engine::new(backend, model, weights, config).map_err(engine_error)?;
         note(&dim(&engine.limits().to_string(), stderr_colours()));
         for warning in engine.warnings() {
@@ -115,14 +130,37 @@ impl ModelFile {
     }
 }
 
-/// The limits that the arguments ask for; what they do not say follows from the model.
-fn config(args: &DeviceArgs, model: &Model, kv: Option<KvSize>) -> Result<EngineConfig, Failure> {
-    let context_tokens = args.context.unwrap_or(CONTEXT_DEFAULT.min(model.context_train));
+/// A recommendation of the catalog as the sampler takes it.
+fn recommended(sampling: &catalog::Sampling) -> Sampling {
+    let &catalog::Sampling { temperature, top_k, top_p, min_p, presence_penalty } = sampling;
+    Sampling { temperature, top_k, top_p, min_p, presence_penalty, ..Sampling::greedy() }
+}
+
+/// Tokens of context if the user does not say.
+pub(crate) fn usual_context(entry: Option<&catalog::Entry>, context_train: u32) -> u32 {
+    entry.map_or(CONTEXT_DEFAULT, |entry| entry.context_tokens).min(context_train)
+}
+
+/// Tokens of the largest step.
+pub(crate) fn step_tokens(args: &DeviceArgs) -> u32 {
+    STEP_TOKENS.max(args.max_seqs.unwrap_or(1))
+}
+
+/// The configuration that the arguments ask for with that context; what they do not say follows from the model.
+///
+/// # Errors
+/// Numbers that cannot be.
+pub(crate) fn plan(
+    args: &DeviceArgs,
+    graph: &Graph,
+    context_tokens: u32,
+    kv: Option<KvSize>,
+) -> Result<EngineConfig, ConfigError> {
     let sequences_max = args.max_seqs.unwrap_or(1);
     let config = EngineConfig {
         context_tokens,
         sequences_max,
-        step_tokens: STEP_TOKENS.max(sequences_max),
+        step_tokens: step_tokens(args),
         kv: KvSize::Contexts,
         kv_format: kv_format(args.kv_type),
         queue_max: args.queue.unwrap_or(QUEUE_DEFAULT),
@@ -135,16 +173,17 @@ fn config(args: &DeviceArgs, model: &Model, kv: Option<KvSize>) -> Result<Engine
         (None, Some(bytes)) => KvSize::Bytes(bytes),
         (None, None) => {
             let one = EngineConfig { sequences_max: 1, ..config };
-            let one = one.limits(&model.graph).map_err(|error| engine_error(error.into()))?;
-            KvSize::Bytes(one.kv_bytes.max(KV_BYTES_DEFAULT))
+            KvSize::Bytes(one.limits(graph)?.kv_bytes.max(KV_BYTES_DEFAULT))
         }
     };
     Ok(EngineConfig { kv, ..config })
 }
 
 /// The sizes that follow for a model from the arguments, before anything is loaded.
-pub(crate) fn limits(args: &DeviceArgs, model: &Model) -> Result<EngineLimits, Failure> {
-    config(args, model, None)?.limits(&model.graph).map_err(|error| engine_error(error.into()))
+pub(crate) fn limits(args: &DeviceArgs, file: &ModelFile, model: &Model) -> Result<EngineLimits, Failure> {
+    let context_tokens = args.context.unwrap_or_else(|| usual_context(file.entry, model.context_train));
+    let config = plan(args, &model.graph, context_tokens, None);
+    config.and_then(|config| config.limits(&model.graph)).map_err(|error| engine_error(error.into()))
 }
 
 /// The tokens of a model, for answers that have to match a grammar.

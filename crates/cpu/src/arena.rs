@@ -19,6 +19,8 @@ impl Arena {
     pub(crate) fn grow(&mut self, bytes: usize) {
         let n = bytes.div_ceil(size_of::<Line>());
         if n > self.lines.len() {
+            // Not a byte more: the fit counts them.
+            self.lines.reserve_exact(n - self.lines.len());
             self.lines.resize(n, Line([0.0; 16]));
         }
     }

@@ -21,7 +21,7 @@ use crate::kernels::Step;
 use crate::rotation::Rotations;
 
 /// Fusions that pay on a CPU: they save a pass over the output or over the input.
-const FUSIONS: &[Fusion] = &[Fusion::MatmulAdd, Fusion::MatmulGlu];
+pub(crate) const FUSIONS: &[Fusion] = &[Fusion::MatmulAdd, Fusion::MatmulGlu];
 
 /// Persistent state of one resource.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ pub mod constraint;
 pub mod engine;
 mod error;
 mod evaluate;
+pub mod fit;
 pub mod kv;
 mod ledger;
 mod output;

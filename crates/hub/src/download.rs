@@ -1,189 +1,199 @@
-//! A file from the hub, in as many requests as it takes.
+//! A file from the hub, in as many requests as it takes, over as many connections as help.
 //!
-//! Every request asks for what is still missing. A failure that may pass is followed by a wait and a further request; an
-//! answer for another version than the one begun makes the download start over; a sum that is wrong after several
-//! answers were joined does so once. Parallel requests are not made here.
+//! This thread counts, sums and tells the caller while the connections of `transfer` write. An answer for another
+//! version than the one begun makes the download start over, and so does a sum that is wrong after several answers were
+//! joined; from then on over one connection.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use crate::catalog::Entry;
 use crate::folders::check_space;
-use crate::http::{Answer, Client, Part};
-use crate::partial::{CHUNK_BYTES, Partial};
+use crate::http::Client;
+use crate::partial::Partial;
+use crate::summing::Summer;
+use crate::transfer::{Fault, Message, Transfer};
+use crate::wanted::{Wanted, WantedFile};
 use crate::watch::{Event, Phase, TICK, Watch};
-use crate::{Error, Folders, Installed, Limits};
+use crate::{Error, Folders, Settings, Sha256Sum};
 
-/// Bytes that make up for the failures before them.
-const GAIN_BYTES: u64 = 16 << 20;
 /// Times that a download may start over.
 const RESTARTS_MAX: u32 = 3;
+/// Bytes that are summed between two looks at what has happened.
+const SUM_BYTES: u64 = 8 << 20;
 
-/// Brings a model's file from the hub and installs it. The client ends with this.
+/// Brings a file from the hub, gives it its final name, and returns its sum.
 pub(crate) fn from_hub(
-    client: Client,
-    limits: &Limits,
+    settings: &Settings,
     folders: &Folders,
-    entry: &Entry,
+    wanted: &Wanted,
+    file: &WantedFile,
     watch: &mut Watch<'_>,
-) -> Result<Installed, Error> {
-    let done = AtomicBool::new(false);
-    let cancel = watch.cancel;
-    thread::scope(|scope| {
-        // Reads block in the kernel; whoever cancels must not wait for the server's next byte.
-        let interrupter = scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) && !cancel.load(Ordering::Relaxed) {
-                thread::park_timeout(TICK);
-            }
-            client.interrupter().shutdown();
-        });
-        let mut download = Download { client: &client, limits, folders, entry, restarts: 0 };
-        let result = download.run(watch);
-        done.store(true, Ordering::Relaxed);
-        interrupter.thread().unpark();
-        match watch.check() {
-            // What the interrupted request reports is not what happened.
-            Err(cancelled) if result.is_err() => Err(cancelled),
-            _ => result,
-        }
-    })
-}
-
-struct Download<'a> {
-    client: &'a Client,
-    limits: &'a Limits,
-    folders: &'a Folders,
-    entry: &'a Entry,
-    restarts: u32,
-}
-
-impl Download<'_> {
-    fn run(&mut self, watch: &mut Watch<'_>) -> Result<Installed, Error> {
-        let entry = self.entry;
-        let destination = self.folders.file(entry);
-        let hub = &entry.hub;
-        let url = self.client.address(hub.repository, hub.revision, hub.file);
-        let mut partial = Partial::open(&destination, entry.size_bytes, entry.sha256, watch)?;
-        loop {
-            self.complete(&url, &mut partial, watch)?;
-            let (got, Some(expected)) = (partial.sum(), entry.sha256) else { break };
-            if got == expected {
-                break;
-            }
-            if !partial.is_patchwork() {
+) -> Result<Sha256Sum, Error> {
+    let destination = folders.model(&wanted.id).join(file.name());
+    let url = Client::new(settings)?.address(&wanted.repository, &wanted.revision, &file.path);
+    let mut partial = Partial::open(&destination, file.size_bytes, file.sha256)?;
+    let mut summer = Summer::new(&partial)?;
+    summer.finish((partial.prefix(), partial.n_restarts()), watch)?;
+    let mut download = Download { settings, url: &url, repository: &wanted.repository, n_starts: 0, is_single: false };
+    let got = loop {
+        partial = download.complete(partial, &mut summer, watch)?;
+        summer.finish((partial.size_bytes(), partial.n_restarts()), watch)?;
+        let got = summer.sum();
+        match file.sha256 {
+            Some(expected) if got != expected && !partial.is_patchwork() => {
                 partial.discard()?;
                 return Err(Error::WrongHash { source_name: url, expected, got });
             }
-            self.start_over(&mut partial, "its parts do not fit together")?;
-        }
-        partial.sync()?;
-        let installed = self.folders.install(entry, partial.path(), &url)?;
-        partial.discard()?;
-        Ok(installed)
-    }
-
-    /// Asks until every byte is there.
-    fn complete(&mut self, url: &str, partial: &mut Partial, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let mut failures = 0;
-        while partial.n_bytes() < partial.size_bytes() {
-            watch.check()?;
-            let before = partial.n_bytes();
-            let Err(reason) = self.transfer(url, partial, watch) else { continue };
-            watch.check()?;
-            if partial.n_bytes().saturating_sub(before) >= GAIN_BYTES {
-                failures = 0;
+            Some(expected) if got != expected => {
+                download.start_over(&mut partial, "its parts do not fit together")?;
             }
-            failures += 1;
-            let delay = self.delay(failures, &reason);
-            match delay {
-                Some(delay) if reason.is_passing() && failures < self.limits.attempts_max => {
-                    watch.event(Event::Retrying { reason: &reason, delay });
-                    watch.wait(delay)?;
-                }
-                _ => return Err(reason),
+            _ => break got,
+        }
+    };
+    partial.sync()?;
+    folders.install(partial.path(), &destination)?;
+    partial.discard()?;
+    Ok(got)
+}
+
+struct Download<'a> {
+    settings: &'a Settings,
+    url: &'a str,
+    repository: &'a str,
+    n_starts: u32,
+    /// It was begun anew: one connection cannot mix versions.
+    is_single: bool,
+}
+
+/// How an attempt ended.
+enum End {
+    Whole,
+    StartOver(&'static str),
+}
+
+impl Download<'_> {
+    /// Goes on until every byte is there.
+    fn complete(&mut self, mut partial: Partial, summer: &mut Summer, watch: &mut Watch<'_>) -> Result<Partial, Error> {
+        loop {
+            if partial.missing_bytes() == 0 {
+                return Ok(partial);
+            }
+            let (left, end) = self.attempt(partial, summer, watch);
+            partial = left;
+            partial.save_pieces(true);
+            // What the interrupted requests report is not what happened.
+            watch.check()?;
+            if let End::StartOver(why) = end? {
+                self.start_over(&mut partial, why)?;
             }
         }
-        Ok(())
     }
 
-    /// The wait before the next request, unless the server asks for one that is too long.
-    fn delay(&self, failures: u32, reason: &Error) -> Option<Duration> {
-        let doubled = self.limits.retry_delay.saturating_mul(1 << (failures - 1).min(16));
-        match reason {
-            Error::Status { retry_after: Some(wait), .. } if *wait > Limits::DELAY_MAX => None,
-            Error::Status { retry_after: Some(wait), .. } => Some(doubled.clamp(*wait, Limits::DELAY_MAX)),
-            _ => Some(doubled.min(Limits::DELAY_MAX)),
-        }
-    }
-
-    /// One request. `Ok` means that it was worth making, not that the file is whole.
-    fn transfer(&mut self, url: &str, partial: &mut Partial, watch: &mut Watch<'_>) -> Result<(), Error> {
-        check_space(&self.folders.model(&self.entry.id), partial.size_bytes() - partial.n_bytes())?;
-        let answer = self.client.get(url, partial.n_bytes())?;
-        let expected = partial.size_bytes();
-        let announced = match answer.part {
-            Part::Whole { n_bytes } => n_bytes,
-            Part::Rest { total, .. } => total,
-            Part::PastEnd => None,
+    /// Runs connections until one fails for good or all is there.
+    fn attempt(&self, partial: Partial, summer: &mut Summer, watch: &mut Watch<'_>) -> (Partial, Result<End, Error>) {
+        let limits = &self.settings.limits;
+        let folder = partial.path().parent().unwrap_or(partial.path()).to_path_buf();
+        let client = match check_space(&folder, partial.missing_bytes()).and_then(|()| Client::new(self.settings)) {
+            Ok(client) => client,
+            Err(error) => return (partial, Err(error)),
         };
-        if let Some(got) = announced.filter(|got| *got != expected) {
-            return Err(Error::WrongLength { source_name: url.to_owned(), expected, got });
-        }
-        match answer.part {
-            Part::Whole { .. } => partial.restart()?,
-            Part::Rest { offset, .. } if offset != partial.n_bytes() => {
-                let what = format!("asked for bytes from {}, it sent bytes from {offset}", partial.n_bytes());
-                return Err(Error::BadAnswer { host: answer.host, what });
-            }
-            Part::Rest { .. } if partial.is_part_of(answer.tag.as_deref()) => {}
-            Part::Rest { .. } => return self.start_over(partial, "it changes while it is fetched"),
-            Part::PastEnd if partial.n_bytes() == 0 => {
-                return Err(Error::BadAnswer {
-                    host: answer.host,
-                    what: "no such part, though none was asked for".into(),
-                });
-            }
-            Part::PastEnd => return self.start_over(partial, "it is shorter than what came of it before"),
-        }
-        receive(answer, url, partial, watch)
+        let is_large = partial.missing_bytes() >= limits.piece_bytes.saturating_mul(2);
+        let n_connections = if is_large && !self.is_single { limits.connections.max(1) as usize } else { 1 };
+        let transfer = Transfer {
+            client: &client,
+            limits,
+            url: self.url,
+            partial: Mutex::new(partial),
+            claims: Mutex::new(vec![None; n_connections]),
+            piece_bytes: if n_connections > 1 { limits.piece_bytes } else { u64::MAX },
+            serves_pieces: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+        };
+        let end = thread::scope(|scope| {
+            let (tell, hear) = mpsc::channel();
+            let connect = |connection: usize| {
+                let (tell, transfer) = (tell.clone(), &transfer);
+                scope.spawn(move || transfer.work(connection, &tell));
+            };
+            connect(0);
+            let end = follow(&transfer, &hear, summer, watch, &|| (1..n_connections).for_each(connect));
+            stop(&transfer);
+            end
+        });
+        (transfer.partial.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), end)
     }
 
     fn start_over(&mut self, partial: &mut Partial, why: &str) -> Result<(), Error> {
-        self.restarts += 1;
-        if self.restarts > RESTARTS_MAX {
-            let host = self.entry.hub.repository.to_owned();
+        (self.n_starts, self.is_single) = (self.n_starts + 1, true);
+        if self.n_starts > RESTARTS_MAX {
+            let host = self.repository.to_owned();
             return Err(Error::BadAnswer { host, what: format!("the file cannot be put together: {why}") });
         }
         partial.restart()
     }
 }
 
-/// Appends the body of an answer, up to the size that the file must have.
-fn receive(mut answer: Answer, url: &str, partial: &mut Partial, watch: &mut Watch<'_>) -> Result<(), Error> {
-    partial.begin_answer(answer.tag.take())?;
-    let total = partial.size_bytes();
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        watch.event(Event::Progress { phase: Phase::Downloading, done: partial.n_bytes(), total });
-        watch.check()?;
-        let missing = total - partial.n_bytes();
-        let n = match answer.read(&mut chunk) {
-            // Nothing more was due, so that trouble after the last byte is no trouble.
-            Ok(0) | Err(_) if missing == 0 => return Ok(()),
-            read => read?,
+/// Listens to the connections, sums what they bring, and tells the caller, until all have ended. `let_join` starts the
+/// others beside the first.
+fn follow(
+    transfer: &Transfer<'_>,
+    hear: &Receiver<Message>,
+    summer: &mut Summer,
+    watch: &mut Watch<'_>,
+    let_join: &dyn Fn(),
+) -> Result<End, Error> {
+    let mut n_running = 1;
+    let done = transfer.partial().n_bytes();
+    let total = transfer.partial().size_bytes();
+    watch.event(Event::Progress { phase: Phase::Downloading, done, total });
+    let mut shown = Some(done);
+    // Of the first connection that failed for good while others went on.
+    let mut failure = None;
+    let mut is_behind = false;
+    while n_running > 0 {
+        let message = hear.recv_timeout(if is_behind { Duration::ZERO } else { TICK });
+        let (done, total, at) = {
+            let mut partial = transfer.partial();
+            partial.save_pieces(false);
+            (partial.n_bytes(), partial.size_bytes(), (partial.prefix(), partial.n_restarts()))
         };
-        match n as u64 {
-            0 => return Err(Error::Cut { host: answer.host, reason: format!("{missing} bytes are missing") }),
-            n if n > missing => {
-                partial.restart()?;
-                return Err(Error::WrongLength {
-                    source_name: url.to_owned(),
-                    expected: total,
-                    got: total + (n - missing),
-                });
-            }
-            _ => partial.append(&chunk[..n])?,
+        if shown != Some(done) {
+            shown = Some(done);
+            watch.event(Event::Progress { phase: Phase::Downloading, done, total });
         }
+        match message {
+            Ok(Message::Retrying { reason, delay }) => watch.event(Event::Retrying { reason: &reason, delay }),
+            Ok(Message::ServesPieces) => {
+                n_running = transfer.claims.lock().map_or(1, |claims| claims.len());
+                let_join();
+            }
+            Ok(Message::Ended(ended)) => {
+                n_running -= 1;
+                match ended {
+                    Ok(()) | Err(Fault::Stopped) => {}
+                    Err(Fault::StartOver(why)) => return Ok(End::StartOver(why)),
+                    Err(Fault::Failed(reason)) if reason.is_passing() && n_running > 0 => {
+                        failure.get_or_insert(reason);
+                    }
+                    Err(Fault::Failed(reason)) => return Err(reason),
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => is_behind = summer.advance(at, SUM_BYTES)?,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        watch.check()?;
     }
+    match failure {
+        Some(reason) if transfer.partial().missing_bytes() > 0 => Err(reason),
+        _ => Ok(End::Whole),
+    }
+}
+
+/// Ends what still runs. Reads block in the kernel; nobody must wait for the server's next byte.
+fn stop(transfer: &Transfer<'_>) {
+    transfer.is_stopped.store(true, Ordering::Relaxed);
+    transfer.client.interrupter().shutdown();
 }

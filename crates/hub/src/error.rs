@@ -69,6 +69,12 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// A folder of the cache leads elsewhere.
+    #[error("{} is a symbolic link; nothing is written through it", path.display())]
+    Linked {
+        /// The link.
+        path: PathBuf,
+    },
     /// The download would not fit.
     #[error("not enough space in {}: {} needed, {} free", folder.display(), Bytes(*needed), Bytes(*free))]
     NoSpace {
@@ -92,8 +98,8 @@ pub enum Error {
         /// Bytes of the whole.
         total: u64,
     },
-    /// Another process fetches the same model.
-    #[error("{id} is being fetched by another process, which holds {}", lock.display())]
+    /// Another process fetches or removes the same model.
+    #[error("{id} is being fetched or removed by another process, which holds {}", lock.display())]
     Busy {
         /// The model.
         id: ModelId,
@@ -139,7 +145,8 @@ pub enum Error {
     },
     /// The server wants to know who asks, or refuses to serve that one.
     #[error(
-        "{host} refuses {url} (status {status}): it may need a token (HF_TOKEN) of an account that has accepted the model's licence"
+        "{host} refuses {url} (status {status}): it may need a token (HF_TOKEN) of an account that has accepted the model's licence, \
+         or there is no such repository"
     )]
     Denied {
         /// The server.
@@ -195,6 +202,63 @@ pub enum Error {
         /// The sum in the catalog.
         expected: Sha256Sum,
         /// The sum of what came.
+        got: Sha256Sum,
+    },
+
+    /// The name of a repository is none.
+    #[error(
+        "{text:?} names no repository: expected owner/name, owner/name:QUANTISATION or owner/name@revision:QUANTISATION"
+    )]
+    BadReference {
+        /// What was given, shortened.
+        text: String,
+    },
+    /// A repository has no such model.
+    #[error("{repository} has no model {wanted:?}{}", it_has(there))]
+    NoSuchQuantisation {
+        /// `owner/name`.
+        repository: String,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// A repository has several models, and none was named.
+    #[error("{repository} has several models; name one, as in {repository}:{}{}", there.first().map_or("Q4_K_M", String::as_str), it_has(there))]
+    Ambiguous {
+        /// `owner/name`.
+        repository: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// A repository lists a model's files in a way that cannot be fetched.
+    #[error("{repository} cannot be fetched from: {what}")]
+    BadListing {
+        /// `owner/name`.
+        repository: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The model is not in the cache.
+    #[error("{id} is not in the cache")]
+    NotInstalled {
+        /// The model.
+        id: ModelId,
+    },
+    /// A process runs the model.
+    #[error("{id} is loaded by a process of this machine")]
+    Loaded {
+        /// The model.
+        id: ModelId,
+    },
+    /// A file of the cache is not what it was when it came.
+    #[error("{} is damaged: it has SHA-256 {got}, and had {expected} when it came", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The sum of the manifest.
+        expected: String,
+        /// The sum now.
         got: Sha256Sum,
     },
 
@@ -268,8 +332,20 @@ impl Error {
     pub(crate) fn is_local(&self) -> bool {
         matches!(
             self,
-            Error::Io { .. } | Error::NoSpace { .. } | Error::DiskFull { .. } | Error::Busy { .. } | Error::Cancelled
+            Error::Io { .. }
+                | Error::Linked { .. }
+                | Error::NoSpace { .. }
+                | Error::DiskFull { .. }
+                | Error::Busy { .. }
+                | Error::Cancelled
         )
+    }
+}
+
+fn it_has(there: &[String]) -> String {
+    match there {
+        [] => "; it has no GGUF files".to_owned(),
+        names => format!("; it has {}", names.join(", ")),
     }
 }
 

@@ -1,20 +1,29 @@
-//! Where models lie, and what is written beside each.
+//! Where models lie, and the small files beside them.
 //!
-//! `models/<id>/<file>` is a whole, checked file or absent; `models/<id>/manifest.json` says what was checked;
-//! `models/<id>.lock` is held while a process fetches that model. Unfinished downloads are the business of `partial`.
+//! `models/<id>/<file>` is a whole, checked file or absent; `models/<id>/manifest.json` says what was checked
+//! (`manifest`); `models/<id>.lock` is held while a process fetches or removes that model, and a shared lock on the file
+//! itself while one runs it. Unfinished downloads are the business of `partial`. Nothing is written through symbolic
+//! links of the cache.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Entry;
+use crate::manifest::{Installed, Manifest, ManifestFile, Verification, seconds_since_1970};
+use crate::wanted::Wanted;
 use crate::{Error, ModelId, Sha256Sum};
 
 /// Bytes of the largest record that is read.
-const RECORD_BYTES_MAX: u64 = 1 << 16;
+const RECORD_BYTES_MAX: u64 = 1 << 18;
+/// For `custom_flags`: a symbolic link is not opened.
+#[allow(clippy::cast_possible_wrap, reason = "flags of the system, as its headers have them")]
+pub(crate) const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+/// The name of the record of a model.
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The platforms' customs for caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +42,7 @@ impl Platform {
 /// The folders of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folders {
+    cache: PathBuf,
     models: PathBuf,
 }
 
@@ -40,7 +50,7 @@ impl Folders {
     /// Folders in a cache of the caller's choice.
     #[must_use]
     pub fn at(cache: &Path) -> Folders {
-        Folders { models: cache.join("models") }
+        Folders { cache: cache.to_path_buf(), models: cache.join("models") }
     }
 
     /// The folders that `platform` has for caches, from the values of the variables `HOME` and `XDG_CACHE_HOME`.
@@ -73,34 +83,93 @@ impl Folders {
         self.model(&entry.id).join(entry.hub.file)
     }
 
-    /// What is installed of a model: its file, if that is as long as the catalog and the manifest beside it say. The
-    /// content was checked when it came and is not read again.
+    /// The cache itself, for what else is worth keeping.
+    #[must_use]
+    pub fn cache(&self) -> &Path {
+        &self.cache
+    }
+
+    /// What is installed of a catalog's model: its file, if that is as long as the catalog and the manifest beside it
+    /// say. The content was checked when it came and is not read again.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses to look.
     pub fn installed(&self, entry: &Entry) -> Result<Option<Installed>, Error> {
-        let path = self.file(entry);
-        let n_bytes = match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => metadata.len(),
-            Ok(_) => return Ok(None),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-            Err(error) => return Err(Error::io("look at", path)(error)),
-        };
-        let manifest: Option<Manifest> = read_record(&self.manifest(&entry.id));
-        Ok(manifest.filter(|manifest| n_bytes == entry.size_bytes && manifest.fits(entry)).map(|manifest| Installed {
-            path,
-            verification: manifest.verification,
-            source: manifest.source,
-            fetched: false,
-        }))
+        self.installed_as(&Wanted::of(entry))
     }
 
-    /// Takes the lock of a model.
+    /// What is installed under an id, by its own manifest: also what the catalog does not have.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses to look.
+    pub fn installed_by_id(&self, id: &ModelId) -> Result<Option<Installed>, Error> {
+        match self.manifest(id) {
+            Some(manifest) if self.is_whole(id, &manifest)? => Ok(Some(manifest.installed(&self.model(id)))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Ids of all models that are installed, in order. A cache that is not there holds none.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses to look.
+    pub fn all_installed(&self) -> Result<Vec<Installed>, Error> {
+        let entries = match fs::read_dir(&self.models) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(Error::io("read the folder", &self.models)(error)),
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut ids: Vec<ModelId> = names.filter_map(|name| ModelId::new(&name).ok()).collect();
+        ids.sort();
+        let found = ids.iter().map(|id| self.installed_by_id(id));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// As [`Folders::installed`], for what a pull is to bring.
+    pub(crate) fn installed_as(&self, wanted: &Wanted) -> Result<Option<Installed>, Error> {
+        match self.manifest(&wanted.id) {
+            Some(manifest) if manifest.fits(wanted) && self.is_whole(&wanted.id, &manifest)? => {
+                Ok(Some(manifest.installed(&self.model(&wanted.id))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The manifest of a model, if it is there and speaks of that model.
+    pub(crate) fn manifest(&self, id: &ModelId) -> Option<Manifest> {
+        read_record::<Manifest>(&self.model(id).join(MANIFEST)).filter(|manifest| manifest.is_sound(id))
+    }
+
+    /// Whether every file of a manifest is there with its length.
+    fn is_whole(&self, id: &ModelId, manifest: &Manifest) -> Result<bool, Error> {
+        let folder = self.model(id);
+        for file in &manifest.files {
+            let path = folder.join(&file.name);
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_file() && metadata.len() == file.size_bytes => {}
+                Ok(_) => return Ok(false),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(Error::io("look at", path)(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the lock of a model, whose folder is made.
     pub(crate) fn lock(&self, id: &ModelId) -> Result<Lock, Error> {
         let folder = self.model(id);
+        if folder.is_symlink() {
+            return Err(Error::Linked { path: folder });
+        }
         fs::create_dir_all(&folder).map_err(Error::io("make the folder", &folder))?;
         let path = self.models.join(format!("{id}.lock"));
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create(true).truncate(false).custom_flags(NO_LINKS).open(&path);
         let file = opened.map_err(Error::io("open", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Lock(file)),
@@ -109,33 +178,34 @@ impl Folders {
         }
     }
 
-    /// Gives a finished file its final name and writes its manifest.
-    pub(crate) fn install(&self, entry: &Entry, finished: &Path, source: &str) -> Result<Installed, Error> {
-        let path = self.file(entry);
-        fs::rename(finished, &path).map_err(Error::io("give the download its final name", &path))?;
-        self.record(entry, source)
+    /// Gives a finished file its final name.
+    pub(crate) fn install(&self, finished: &Path, path: &Path) -> Result<(), Error> {
+        fs::rename(finished, path).map_err(Error::io("give the download its final name", path))?;
+        path.parent().map_or(Ok(()), sync_folder)
     }
 
-    /// Writes the manifest of a file that is in place and was checked.
-    pub(crate) fn record(&self, entry: &Entry, source: &str) -> Result<Installed, Error> {
-        let verification = Verification::of(entry);
+    /// Writes the manifest of files that are in place and were checked; `sums` are theirs, in order.
+    pub(crate) fn record(&self, wanted: &Wanted, sums: &[Sha256Sum], source: &str) -> Result<Installed, Error> {
+        let file = |(file, sum): (&crate::wanted::WantedFile, &Sha256Sum)| ManifestFile {
+            name: file.name().to_owned(),
+            size_bytes: file.size_bytes,
+            sha256: sum.to_string(),
+        };
+        let is_published = wanted.files.iter().all(|file| file.sha256.is_some());
         let manifest = Manifest {
-            id: entry.id.to_string(),
-            file: entry.hub.file.to_owned(),
-            size_bytes: entry.size_bytes,
-            sha256: entry.sha256.map(|sum| sum.to_string()),
-            verification,
+            id: wanted.id.to_string(),
+            repository: wanted.repository.clone(),
+            revision: wanted.revision.clone(),
+            files: wanted.files.iter().zip(sums).map(file).collect(),
+            verification: if is_published { Verification::Sha256 } else { Verification::SizeOnly },
             source: source.to_owned(),
             installed_at_unix: seconds_since_1970(),
         };
-        let path = self.manifest(&entry.id);
+        let folder = self.model(&wanted.id);
+        let path = folder.join(MANIFEST);
         write_record(&path, &manifest).map_err(Error::io("write", path))?;
-        sync_folder(&self.model(&entry.id))?;
-        Ok(Installed { path: self.file(entry), verification, source: source.to_owned(), fetched: true })
-    }
-
-    fn manifest(&self, id: &ModelId) -> PathBuf {
-        self.model(id).join("manifest.json")
+        sync_folder(&folder)?;
+        Ok(Installed { fetched: true, ..manifest.installed(&folder) })
     }
 }
 
@@ -150,69 +220,6 @@ impl Drop for Lock {
     }
 }
 
-/// A model that is in the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
-    /// Its file.
-    pub path: PathBuf,
-    /// How it was checked when it came.
-    pub verification: Verification,
-    /// Where it came from, in words.
-    pub source: String,
-    /// Whether it came, or was checked, just now.
-    pub fetched: bool,
-}
-
-/// How a file was checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verification {
-    /// Its SHA-256 is the one in the catalog.
-    Sha256,
-    /// No sum is published: only its size was checked.
-    SizeOnly,
-}
-
-impl Verification {
-    /// The check that an entry makes possible.
-    #[must_use]
-    pub fn of(entry: &Entry) -> Verification {
-        match entry.sha256 {
-            Some(_) => Verification::Sha256,
-            None => Verification::SizeOnly,
-        }
-    }
-}
-
-/// The record beside a model's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// The model's id.
-    pub id: String,
-    /// Name of its file.
-    pub file: String,
-    /// Bytes of its file.
-    pub size_bytes: u64,
-    /// Sum of its file, if one is published.
-    pub sha256: Option<String>,
-    /// How the file was checked.
-    pub verification: Verification,
-    /// Where the file came from, in words.
-    pub source: String,
-    /// When, in seconds since 1970 by this machine's clock; for people, never compared.
-    pub installed_at_unix: u64,
-}
-
-impl Manifest {
-    /// Whether it speaks of the file that the catalog means.
-    fn fits(&self, entry: &Entry) -> bool {
-        self.id == entry.id.as_str()
-            && self.file == entry.hub.file
-            && self.size_bytes == entry.size_bytes
-            && self.sha256 == entry.sha256.as_ref().map(Sha256Sum::to_string)
-    }
-}
-
 /// Reads a small JSON file; one that is absent, too large or broken counts as absent.
 pub(crate) fn read_record<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
@@ -224,7 +231,8 @@ pub(crate) fn read_record<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T
 pub(crate) fn write_record(path: &Path, record: &impl Serialize) -> io::Result<()> {
     let unfinished = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(record).expect("records hold strings and numbers only");
-    let mut file = File::create(&unfinished)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).custom_flags(NO_LINKS).open(&unfinished)?;
     file.write_all(&text)?;
     file.sync_all()?;
     fs::rename(&unfinished, path)
@@ -260,11 +268,6 @@ pub(crate) fn check_space(folder: &Path, needed: u64) -> Result<(), Error> {
 /// Makes the names in a folder last through a power cut.
 fn sync_folder(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(Error::io("write", folder))
-}
-
-/// By the machine's clock, which may be wrong.
-fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
 }
 
 #[cfg(test)]

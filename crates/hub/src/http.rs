@@ -1,4 +1,4 @@
-//! One GET request, from an offset, through redirects, with every failure named.
+//! One GET request for a file or a stretch of it, through redirects, with every failure named.
 //!
 //! Redirects are followed here rather than by the HTTP library, because the hub names the file's version in the answer
 //! that redirects, and because the token must go to the hub alone: same scheme, same host, same port. Bodies are asked
@@ -6,6 +6,7 @@
 //! mean something else. Retrying is the caller's business.
 
 use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
 use std::time::Duration;
 
 use ureq::Agent;
@@ -50,9 +51,9 @@ pub(crate) struct Answer {
 pub(crate) enum Part {
     /// All of it, with its length if the server says so.
     Whole { n_bytes: Option<u64> },
-    /// From `offset` to the end, with the length of the whole if the server says so.
-    Rest { offset: u64, total: Option<u64> },
-    /// Nothing: the file ends before the offset.
+    /// The bytes from `start` and before `end`, with the length of the whole if the server says so.
+    Piece { start: u64, end: u64, total: Option<u64> },
+    /// Nothing: the file ends before what was asked for.
     PastEnd,
 }
 
@@ -82,18 +83,37 @@ impl Client {
         format!("{}/{repository}/resolve/{revision}/{file}", self.hub.to_string().trim_end_matches('/'))
     }
 
+    /// The address where the hub lists the files of a repository, with their sizes and sums.
+    pub(crate) fn listing_address(&self, repository: &str, revision: &str) -> String {
+        format!("{}/api/models/{repository}/revision/{revision}?blobs=true", self.hub.to_string().trim_end_matches('/'))
+    }
+
     /// A handle that ends requests in flight.
     pub(crate) fn interrupter(&self) -> Agent {
         self.agent.clone()
     }
 
-    /// Asks for the file at `url` from byte `offset` on.
-    pub(crate) fn get(&self, url: &str, offset: u64) -> Result<Answer, Error> {
+    /// Asks for the whole file at `url`.
+    pub(crate) fn get_whole(&self, url: &str) -> Result<Answer, Error> {
+        self.get(url, None)
+    }
+
+    /// Asks for bytes of the file of `size` bytes at `url`; for the whole without naming a range.
+    pub(crate) fn get_piece(&self, url: &str, piece: &Range<u64>, size: u64) -> Result<Answer, Error> {
+        let range = match (piece.start, piece.end) {
+            (0, end) if end == size => None,
+            (start, end) if end == size => Some(format!("bytes={start}-")),
+            (start, end) => Some(format!("bytes={start}-{}", end.saturating_sub(1))),
+        };
+        self.get(url, range)
+    }
+
+    fn get(&self, url: &str, range: Option<String>) -> Result<Answer, Error> {
         let mut uri: Uri = url.parse().map_err(|_| Error::BadHubUrl { url: url.to_owned() })?;
         let mut linked_tag = None;
         for _ in 0..=REDIRECTS_MAX {
             let host = host_of(&uri);
-            let response = self.send(&uri, offset, &host)?;
+            let response = self.send(&uri, range.as_deref(), &host)?;
             linked_tag = linked_tag.or_else(|| header(response.headers(), LINKED_TAG).map(short));
             match response.status().as_u16() {
                 301 | 302 | 303 | 307 | 308 => uri = next(&uri, &host, response.headers())?,
@@ -106,10 +126,10 @@ impl Client {
         Err(Error::BadAnswer { host: host_of(&uri), what: format!("more than {REDIRECTS_MAX} redirects") })
     }
 
-    fn send(&self, uri: &Uri, offset: u64, host: &str) -> Result<Response<Body>, Error> {
+    fn send(&self, uri: &Uri, range: Option<&str>, host: &str) -> Result<Response<Body>, Error> {
         let mut request = Request::get(uri).header(ACCEPT_ENCODING, "identity");
-        if offset > 0 {
-            request = request.header(RANGE, format!("bytes={offset}-"));
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
         }
         if let (Some(token), true) = (&self.token, self.may_know_token(uri)) {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
@@ -132,9 +152,9 @@ impl Client {
         }
         let part = match response.status().as_u16() {
             200 => Part::Whole { n_bytes: header(headers, CONTENT_LENGTH.as_str()).and_then(|n| n.parse().ok()) },
-            206 => match header(headers, CONTENT_RANGE.as_str()).and_then(rest) {
+            206 => match header(headers, CONTENT_RANGE.as_str()).and_then(piece) {
                 Some(part) => part,
-                None => return Err(Error::BadAnswer { host, what: "a part without a range to its end".to_owned() }),
+                None => return Err(Error::BadAnswer { host, what: "a part that does not say which".to_owned() }),
             },
             _ => Part::PastEnd,
         };
@@ -249,17 +269,18 @@ fn short(tag: &str) -> String {
     tag.chars().take(TAG_BYTES_MAX).collect()
 }
 
-/// `bytes FIRST-LAST/TOTAL`, where the last byte is the file's last.
-fn rest(range: &str) -> Option<Part> {
+/// `bytes FIRST-LAST/TOTAL`.
+fn piece(range: &str) -> Option<Part> {
     let (span, total) = range.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
-    let (offset, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let (start, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     let total = match total {
         "*" => None,
         total => Some(total.parse::<u64>().ok()?),
     };
-    let reaches_end = last >= offset && total.is_none_or(|total| last.checked_add(1) == Some(total));
-    reaches_end.then_some(Part::Rest { offset, total })
+    let end = last.checked_add(1)?;
+    let is_sound = start < end && total.is_none_or(|total| end <= total);
+    is_sound.then_some(Part::Piece { start, end, total })
 }
 
 /// Only the form in seconds; a date would need a clock that is right.
@@ -269,7 +290,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, HeaderMap, LOCATION, Part, Uri, hub_address, next, origin, rest};
+    use super::{Error, HeaderMap, LOCATION, Part, Uri, hub_address, next, origin, piece};
 
     #[test]
     fn redirects_lead_where_they_say_but_never_away_from_https() {
@@ -304,11 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn ranges_must_reach_the_end() {
+    fn pieces_say_which_they_are() {
         let cases = [
-            ("bytes 5-9/10", Some(Part::Rest { offset: 5, total: Some(10) })),
-            ("bytes 5-9/*", Some(Part::Rest { offset: 5, total: None })),
-            ("bytes 5-8/10", None),
+            ("bytes 5-9/10", Some(Part::Piece { start: 5, end: 10, total: Some(10) })),
+            ("bytes 5-9/*", Some(Part::Piece { start: 5, end: 10, total: None })),
+            ("bytes 5-8/10", Some(Part::Piece { start: 5, end: 9, total: Some(10) })),
+            ("bytes 5-10/10", None),
             ("bytes 9-5/10", None),
             ("bytes 5-18446744073709551615/0", None),
             ("bytes */10", None),
@@ -317,7 +339,7 @@ mod tests {
             ("", None),
         ];
         for (text, part) in cases {
-            assert_eq!(rest(text), part, "{text}");
+            assert_eq!(piece(text), part, "{text}");
         }
     }
 

@@ -5,12 +5,14 @@ use std::fmt;
 
 use crate::Error;
 
-/// Characters of the longest id.
-const LENGTH_MAX: usize = 64;
+/// Characters of the longest id: an owner, a repository and a quantisation.
+const LENGTH_MAX: usize = 160;
+/// Characters that are shown of what is no id.
+const SHOWN_MAX: usize = 64;
 
 /// A model's id: small letters, digits, `.`, `_` and `-`, beginning with a letter or digit, without two dots in a row.
 /// It names a folder of the cache, so that nothing else may be in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(Cow<'static, str>);
 
 impl ModelId {
@@ -21,7 +23,7 @@ impl ModelId {
     pub fn new(text: &str) -> Result<ModelId, Error> {
         match is_id(text) {
             true => Ok(ModelId(Cow::Owned(text.to_owned()))),
-            false => Err(Error::BadId { id: text.chars().take(LENGTH_MAX).collect() }),
+            false => Err(Error::BadId { id: text.chars().take(SHOWN_MAX).collect() }),
         }
     }
 
@@ -78,10 +80,10 @@ mod tests {
 
     #[test]
     fn only_names_of_folders_pass() {
-        for good in ["a", "smollm2-135m-instruct-q4_1", "qwen2.5", "0", &"x".repeat(64)] {
+        for good in ["a", "smollm2-135m-instruct-q4_1", "qwen2.5", "0", &"x".repeat(160)] {
             assert_eq!(ModelId::new(good).unwrap().as_str(), good);
         }
-        let long = "x".repeat(65);
+        let long = "x".repeat(161);
         for bad in [
             "", ".", "..", "a..b", "../x", "/x", "a/b", "a\\b", "A", "-a", ".a", "a b", "a\0", "a\n", "é", "con:",
             &long,

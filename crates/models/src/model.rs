@@ -70,6 +70,15 @@ impl Model {
         tensors.into_iter().map(handle).collect()
     }
 
+    /// Bytes of the file's tensors in the order of the graph's weights, after the same checks, without touching data.
+    ///
+    /// # Errors
+    /// A missing, surplus or misshapen tensor, or one of the wrong type.
+    pub fn weight_sizes(&self, file: &Gguf) -> Result<Vec<u64>, Error> {
+        let tensors = weights::tensors(&self.graph, file, architecture_of(file)?)?;
+        Ok(tensors.into_iter().map(TensorInfo::n_bytes).collect())
+    }
+
     /// The storage types in the order of the graph's weights, after the same checks, without touching data.
     ///
     /// # Errors

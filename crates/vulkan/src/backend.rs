@@ -34,7 +34,7 @@ use crate::upload::Progress;
 use crate::weights::{Needs, Resource, Weights};
 
 /// Fusions of every plan.
-const FUSIONS: &[Fusion] = &[
+pub(crate) const FUSIONS: &[Fusion] = &[
     Fusion::MatmulGlu,
     Fusion::MatmulAdd,
     Fusion::NormRope,
@@ -191,6 +191,12 @@ impl Vulkan {
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.device.gpu.memory_now()
+    }
+
+    /// Bytes of the device's own memory that the buffers of this device have, of all backends on it.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.device.gpu.allocated_bytes.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// What loading takes: `graph` as the model declares it, with weights of these sizes in bytes.

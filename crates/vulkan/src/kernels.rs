@@ -3,12 +3,12 @@
 //! The `match` is exhaustive, so an op without an arm does not compile. A node becomes one or more
 //! stages; a barrier stands between stages. The arms lie in the files of this folder, by noun.
 
-mod attention;
+pub(crate) mod attention;
 mod experts;
 mod matmul;
 mod recurrent;
 mod rounded;
-mod rows;
+pub(crate) mod rows;
 
 use std::collections::HashMap;
 

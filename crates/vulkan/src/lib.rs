@@ -13,6 +13,7 @@ pub mod commands;
 pub mod device;
 pub mod error;
 mod features;
+mod footprint;
 pub mod kernels;
 pub mod lost;
 pub mod measure;
@@ -31,3 +32,4 @@ pub mod weights;
 
 pub use backend::{Device, Vulkan};
 pub use error::Error;
+pub use footprint::footprint;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::memory::{Buffer, Place, TENSOR_ALIGN};
 
 /// Bytes of a block, unless one request is larger.
-const BLOCK_BYTES: u64 = 8 << 20;
+pub(crate) const BLOCK_BYTES: u64 = 8 << 20;
 
 /// The scratch memory of one plan.
 pub struct Scratch {

@@ -182,23 +182,9 @@ fn with_fillers<R>(
 fn fill(block: &Block, weights: &[WeightData], to: &Target) {
     for piece in &block.pieces {
         let from = &weights[piece.tensor].bytes[piece.from..piece.from + piece.bytes];
-        #[cfg(target_os = "linux")]
-        populate(from);
         // SAFETY: the target is mapped for the whole block, `blocks` keeps pieces inside it, no one else touches it.
         unsafe { to.0.add(piece.at).copy_from_nonoverlapping(NonNull::from(from).cast(), piece.bytes) };
     }
-}
-
-/// Asks the kernel for all pages of a stretch of a map at once: faults one by one take longer than the copy. A kernel before
-/// 5.14 does not know the request, and the faults come as the bytes are read.
-#[cfg(target_os = "linux")]
-fn populate(bytes: &[u8]) {
-    let page = rustix::param::page_size();
-    let start = bytes.as_ptr().addr() / page * page;
-    let len = bytes.as_ptr().addr() + bytes.len() - start;
-    let first = std::ptr::without_provenance_mut(start);
-    // SAFETY: reads the pages that `bytes` lies in and changes nothing.
-    let _ = unsafe { rustix::mm::madvise(first, len, rustix::mm::Advice::LinuxPopulateRead) };
 }
 
 /// Copies every block straight to its place in mapped buffers.

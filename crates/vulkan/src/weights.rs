@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zinc_gguf::DType;
 use zinc_graph::backend::{Bucket, PlanOptions, StateSizes, WeightData};
 use zinc_graph::batch::PAGE_TOKENS;
+use zinc_graph::footprint::plan_tokens;
 use zinc_graph::ops::{Op, RopeKvWrite};
 use zinc_graph::section::{Node, ResourceKind};
 use zinc_graph::{Graph, Plan};
@@ -47,12 +48,8 @@ impl Needs {
                 ResourceKind::State { .. } => needs.recurrent_bytes = needs.recurrent_bytes.saturating_add(bytes),
             }
         }
-        let sizes = (0..u32::BITS).map(|bit| 1u32 << bit).take_while(|&tokens| tokens < step_tokens);
-        for tokens in sizes.chain((step_tokens > 0).then_some(step_tokens)) {
-            let bucket = Bucket { tokens, outputs: tokens.min(state.n_slots.max(1)) };
-            let plan = Plan::new(graph, &PlanOptions { bucket, keep_values: false });
-            needs.steps_bytes = needs.steps_bytes.saturating_add(plan.arena_bytes as u64);
-        }
+        let plans = plan_tokens(step_tokens).map(|tokens| values_bytes(graph, tokens, state.n_slots));
+        needs.steps_bytes = plans.fold(0, u64::saturating_add);
         needs
     }
 
@@ -66,6 +63,12 @@ impl Needs {
             ("values of steps", self.steps_bytes),
         ]
     }
+}
+
+/// Bytes of the values of the plan for steps of up to `tokens`, where at most `outputs` sequences want logits.
+pub(crate) fn values_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
+    let bucket = Bucket { tokens, outputs: tokens.min(outputs.max(1)) };
+    Plan::new(graph, &PlanOptions { bucket, keep_values: false }).arena_bytes as u64
 }
 
 /// The weights of a graph, in its order.

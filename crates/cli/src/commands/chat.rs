@@ -32,7 +32,7 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
     let colours = stderr_colours();
     note(&dim(&loaded(&file.path, &engine, started), colours));
     note(&dim(HELP, colours));
-    let sampling = sampling(&args.sampling, file.chat_sampling())?;
+    let sampling = sampling(&args.sampling, file.sampling_when(args.thinking))?;
     let mut seed = seed(&args.sampling);
     let mut editor =
         DefaultEditor::new().map_err(|e| Failure::failed(format!("cannot read from this terminal: {e}")))?;

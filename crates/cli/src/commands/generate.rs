@@ -83,7 +83,7 @@ fn prompt_ids(
     }
     let mut conversation = Conversation::new(file, tokenizer, args.system.as_deref(), args.thinking)?;
     conversation.say(Speaker::User, text);
-    Ok((conversation.ids(tokenizer)?, file.chat_sampling()))
+    Ok((conversation.ids(tokenizer)?, file.sampling_when(args.thinking)))
 }
 
 /// What the flags hold the answer to.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cache::{Cache, LIMITS, content};
 use crate::server::{Reply, Request, Server};
-use zinc_hub::{Error, Event, Limits, Manifest, Phase, Token, Verification};
+use zinc_hub::{Error, Event, Limits, Manifest, ManifestFile, Phase, Token, Verification};
 
 /// Not a multiple of anything, and several reads long.
 const SIZE: usize = 300_007;
@@ -34,9 +34,13 @@ fn a_file_comes_once_and_stays() {
     let manifest: Manifest = serde_json::from_slice(&fs::read(cache.folder().join("manifest.json")).unwrap()).unwrap();
     let expected = Manifest {
         id: "tiny".into(),
-        file: "tiny.gguf".into(),
-        size_bytes: SIZE as u64,
-        sha256: cache.entry.sha256.map(|sum| sum.to_string()),
+        repository: "owner/tiny".into(),
+        revision: "main".into(),
+        files: vec![ManifestFile {
+            name: "tiny.gguf".into(),
+            size_bytes: SIZE as u64,
+            sha256: cache.entry.sha256.unwrap().to_string(),
+        }],
         verification: Verification::Sha256,
         source: url,
         installed_at_unix: manifest.installed_at_unix,

@@ -5,6 +5,9 @@
 mod cache;
 mod disk;
 mod download;
+mod hub;
+mod keeping;
+mod pieces;
 mod python;
 mod resolve;
 mod server;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use zinc_hub::catalog::{DEFAULT, ENTRIES};
-use zinc_hub::{Error, Folders, Manifest, Resolved, Verification, model_file, model_id};
+use zinc_hub::{Error, Folders, Manifest, ManifestFile, Resolved, Verification, model_file, model_id};
 
 fn message(path: &Path) -> String {
     model_file(path).unwrap_err().to_string()
@@ -70,9 +70,13 @@ fn a_model_counts_as_installed_when_its_file_fits_the_catalog_and_the_manifest()
 
     let manifest = Manifest {
         id: DEFAULT.id.to_string(),
-        file: DEFAULT.hub.file.to_owned(),
-        size_bytes: DEFAULT.size_bytes,
-        sha256: DEFAULT.sha256.map(|sum| sum.to_string()),
+        repository: DEFAULT.hub.repository.to_owned(),
+        revision: DEFAULT.hub.revision.to_owned(),
+        files: vec![ManifestFile {
+            name: DEFAULT.hub.file.to_owned(),
+            size_bytes: DEFAULT.size_bytes,
+            sha256: DEFAULT.sha256.unwrap().to_string(),
+        }],
         verification: Verification::Sha256,
         source: "a test".into(),
         installed_at_unix: 0,
@@ -82,7 +86,10 @@ fn a_model_counts_as_installed_when_its_file_fits_the_catalog_and_the_manifest()
     };
     write(&manifest);
     assert!(is_installed());
-    write(&Manifest { sha256: None, ..manifest.clone() });
+    write(&Manifest { verification: Verification::SizeOnly, ..manifest.clone() });
+    assert!(!is_installed(), "it was not checked against the published sum");
+    let other = ManifestFile { sha256: "0".repeat(64), ..manifest.files[0].clone() };
+    write(&Manifest { files: vec![other], ..manifest.clone() });
     assert!(!is_installed(), "it was checked against something else");
     write(&manifest);
     fs::File::create(&file).unwrap().set_len(DEFAULT.size_bytes - 1).unwrap();

@@ -21,11 +21,15 @@ impl Request {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
+    /// The first and, if it is named, the last byte that a `Range` asks for.
+    fn range(&self) -> Option<(usize, Option<usize>)> {
+        let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((first.parse().ok()?, last.parse().ok()))
+    }
+
     /// The offset that a `Range` asks for, 0 without one.
     pub(crate) fn offset(&self) -> usize {
-        let range =
-            self.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
-        range.unwrap_or(0)
+        self.range().map_or(0, |(first, _)| first)
     }
 }
 
@@ -78,14 +82,15 @@ impl Reply {
 
     /// What a sound server answers: the whole, or the rest from an offset, or that there is none.
     pub(crate) fn file(content: &[u8], request: &Request) -> Reply {
-        match request.offset() {
-            0 => Reply::whole(content),
-            offset if offset >= content.len() => {
+        match request.range() {
+            None => Reply::whole(content),
+            Some((first, _)) if first >= content.len() => {
                 Reply::status(416).header("Content-Range", &format!("bytes */{}", content.len()))
             }
-            offset => {
-                let range = format!("bytes {offset}-{}/{}", content.len() - 1, content.len());
-                Reply { status: 206, ..Reply::whole(&content[offset..]) }.header("Content-Range", &range)
+            Some((first, last)) => {
+                let last = last.unwrap_or(usize::MAX).min(content.len() - 1);
+                let range = format!("bytes {first}-{last}/{}", content.len());
+                Reply { status: 206, ..Reply::whole(&content[first..=last]) }.header("Content-Range", &range)
             }
         }
     }

@@ -26,8 +26,8 @@ const TILES_SUBGROUPS: u32 = 4;
 const TILES_KEYS: u32 = 32;
 const TILES_HEAD_MAX: u32 = 256;
 /// Workgroups that fill a large GPU, and parts that the keys of a token are cut into at most.
-const WORKGROUPS: u32 = 512;
-const SPLITS_MAX: u32 = 64;
+pub(crate) const WORKGROUPS: u32 = 512;
+pub(crate) const SPLITS_MAX: u32 = 64;
 /// Bytes of shared memory for maxima and sums of subgroups or parts.
 const SHARED_LEAVE: u32 = 4096;
 

@@ -12,8 +12,8 @@ use crate::params;
 const NORM_THREADS: u32 = 512;
 
 /// Columns that a workgroup of argmax takes, and workgroups of a row at most.
-const ARGMAX_COLUMNS: u32 = 2048;
-const ARGMAX_PARTS_MAX: u32 = 128;
+pub(crate) const ARGMAX_COLUMNS: u32 = 2048;
+pub(crate) const ARGMAX_PARTS_MAX: u32 = 128;
 
 /// What the elementwise kernel computes, as its constant FUNCTION.
 #[derive(Clone, Copy)]

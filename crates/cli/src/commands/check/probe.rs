@@ -10,7 +10,7 @@ use zinc_graph::backend::KvFormat;
 use zinc_graph::conformance::Case;
 use zinc_graph::ops;
 use zinc_graph::report::{Report, ReportFor};
-use zinc_hub::{Resolved, catalog};
+use zinc_hub::Resolved;
 use zinc_vulkan::candidate::Candidate;
 
 use super::host;
@@ -235,15 +235,17 @@ fn model(args: &GenerateArgs, server: &ServerArgs) -> ModelState {
 fn find(args: &GenerateArgs) -> Result<Result<ModelFile, ModelState>, Failure> {
     let open = |path: &Path, entry| {
         let gguf = Gguf::open(path).map_err(|e| open_error(path, &e))?;
-        Ok(Ok(ModelFile { path: path.to_owned(), gguf, entry }))
+        Ok(Ok(ModelFile { path: path.to_owned(), gguf, entry, hold: None }))
     };
     if let Some(path) = &args.model.model {
         zinc_hub::model_file(path).map_err(|e| resolve::failure(&e))?;
         return open(path, None);
     }
-    let id = args.model.model_id.as_deref().unwrap_or(catalog::DEFAULT.id.as_str());
-    match zinc_hub::model_id(&resolve::folders()?, id).map_err(|e| resolve::failure(&e))? {
-        Resolved::Installed(entry, installed) => open(&installed.path, Some(entry)),
+    let folders = resolve::folders()?;
+    let id = args.model.model_id.clone().unwrap_or_else(|| resolve::usual_id(&folders));
+    match zinc_hub::model_id(&folders, &id).map_err(|e| resolve::failure(&e))? {
+        Resolved::Installed(entry, installed) => open(&installed.path, entry),
+        Resolved::OnHub(_) => Err(Failure::failed(format!("{id} is not here")).remedy(format!("zinc model pull {id}"))),
         Resolved::Missing(entry) if args.model.model_id.is_none() => {
             Ok(Err(ModelState::NotNamed { default_id: entry.id.to_string(), default_bytes: entry.size_bytes }))
         }
@@ -257,7 +259,7 @@ fn opened(file: &ModelFile, args: &DeviceArgs) -> Result<Opened, Failure> {
     let model = file.model()?;
     let weights = model.weights(&file.gguf).map_err(Failure::model)?;
     let tokenizer = file.tokenizer()?;
-    let limits = session::limits(args, &model)?;
+    let limits = session::limits(args, file, &model)?;
     let dtypes: Vec<DType> = weights.iter().map(|weight| weight.dtype).collect();
     let of = ReportFor { dtypes: &dtypes, n_tokens: 1, context: 0, kv_format: KvFormat::F16 };
     let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

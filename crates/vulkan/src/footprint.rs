@@ -1,0 +1,80 @@
+//! What a model takes of a device's memory, before a device is opened.
+//!
+//! Weights and values are laid out as loading and compiling lay them out. What kernels keep between launches depends on the
+//! device in part; it is counted as the device that asks for most would have it.
+
+use zinc_graph::footprint::{Footprint, plan_tokens};
+use zinc_graph::ops::Op;
+use zinc_graph::{Graph, fuse};
+
+use crate::arena::Layout;
+use crate::backend::FUSIONS;
+use crate::kernels::attention::{SPLITS_MAX, WORKGROUPS};
+use crate::kernels::rows::{ARGMAX_COLUMNS, ARGMAX_PARTS_MAX};
+use crate::memory::TENSOR_ALIGN;
+use crate::scratch::BLOCK_BYTES;
+use crate::step;
+use crate::weights::values_bytes;
+
+/// What `graph`, as the model declares it, takes with weights of these sizes in bytes, when steps have up to
+/// `step_tokens` tokens and `n_slots` sequences may run: a plan for each size of step, as loading counts them.
+#[must_use]
+pub fn footprint(graph: &Graph, sizes: &[u64], step_tokens: u32, n_slots: u32) -> Footprint {
+    let fused = fuse(graph, FUSIONS);
+    let mut footprint = Footprint {
+        weights_bytes: Layout::new(sizes, u64::MAX).bytes(),
+        workspace_bytes: 0,
+        workspace_bytes_per_page: 0,
+    };
+    for tokens in plan_tokens(step_tokens) {
+        let rows = u64::from(tokens);
+        footprint.workspace_bytes += values_bytes(&fused, tokens, n_slots)
+            + scratch_bytes(&fused, tokens, tokens.min(n_slots.max(1)))
+            + step::bytes(tokens, 0).next_multiple_of(TENSOR_ALIGN)
+            // Greedy tokens on their way to the host.
+            + (4 * rows).next_multiple_of(TENSOR_ALIGN);
+        footprint.workspace_bytes_per_page += 4 * u64::from(tokens.min(n_slots).max(1));
+    }
+    footprint
+}
+
+/// Blocks of memory between launches that a plan takes.
+fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
+    let (mut total, mut left) = (0, 0u64);
+    let mut take = |bytes: u64| {
+        let bytes = bytes.next_multiple_of(TENSOR_ALIGN);
+        if bytes > left {
+            let block = bytes.max(BLOCK_BYTES);
+            total += block;
+            left = block;
+        }
+        left -= bytes;
+    };
+    let rows = u64::from(tokens);
+    for node in &graph.nodes {
+        match node.op {
+            Op::Attention(op) => {
+                // All heads of a key head in one workgroup leave the most splits.
+                let splits = (WORKGROUPS / (op.n_kv_heads * tokens)).clamp(1, SPLITS_MAX);
+                if splits > 1 {
+                    take(4 * rows * u64::from(op.n_heads) * u64::from(splits) * u64::from(op.head_dim + 2));
+                    take(4 * rows * u64::from(op.n_heads));
+                }
+            }
+            Op::Router(op) => {
+                let n_slots = rows * u64::from(op.n_used);
+                take(4 * (1 + 3 * (n_slots + u64::from(op.n_experts)) + n_slots));
+            }
+            Op::Argmax => {
+                let cols = node.inputs.as_slice().first().map_or(1, |&id| graph.shape(id).cols);
+                let parts = cols.div_ceil(ARGMAX_COLUMNS).clamp(1, ARGMAX_PARTS_MAX);
+                if parts > 1 {
+                    take(8 * u64::from(outputs) * u64::from(parts));
+                    take(4 * u64::from(outputs));
+                }
+            }
+            _ => {}
+        }
+    }
+    total
+}
