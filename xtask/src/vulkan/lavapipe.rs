@@ -42,6 +42,7 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Vec<Job> {
         jobs.push(wide(&format!("tiny models, {model}"), "models").env("ZINC_MODEL", model));
     }
     jobs.push(wide("backend, subgroups of 8", "backend"));
+    jobs.push(wide("fit against what the device gives", "footprint"));
     jobs
 }
 
