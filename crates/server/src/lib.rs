@@ -25,6 +25,7 @@ mod openapi;
 mod origin;
 mod page;
 pub mod parse;
+mod resumable;
 mod router;
 mod sse;
 mod state;
