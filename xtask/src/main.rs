@@ -23,8 +23,9 @@ cargo xtask <command>
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
   browser  the chat page in Chromium, against a scripted server and a real one (needs Node, npm, chromium)
   clients  the official OpenAI and Anthropic clients, and schemathesis, against a server (needs Python, Node, npm)
-  load     64 streams for five minutes from readers that come and go (--short, --seconds, --streams, --seed)
-  cost     one stream over HTTP beside `zinc bench` (--rounds)
+  load     64 streams for five minutes from readers that come and go (--short, --seconds, --streams, --seed,
+           --program)
+  cost     one stream over HTTP beside `zinc bench` (--rounds, --program)
   scale-out  LiteLLM in front of two servers, one of which dies (needs Python)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::server::{Profile, program};
+use super::server::{Profile, Program};
 use super::{Missing, clients, packages};
 use crate::run;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Missing> {
     let suite = root.join("crates/server/tests/browser");
     packages::node(&suite).map_err(Missing::Package)?;
     packages::system("chromium", &["chromium"]).map_err(Missing::Package)?;
-    let zinc = program(root, Profile::Dev)?;
+    let zinc = Program::Built(Profile::Dev).path(root)?;
     let node = || {
         let mut node = Command::new("node");
         node.current_dir(&suite).arg("run.mjs");

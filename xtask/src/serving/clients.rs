@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server::{Profile, Server, program};
+use super::server::{Profile, Program, Server};
 use super::{Missing, packages};
 use crate::run;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path, fuzz_seconds: u32) -> Result<(), Missing> {
         std::fs::copy(suites.join(file), folder.join(file)).map_err(|e| format!("cannot copy {file}: {e}"))?;
     }
     packages::node(&folder).map_err(Missing::Package)?;
-    let zinc = program(root, Profile::Dev)?;
+    let zinc = Program::Built(Profile::Dev).path(root)?;
     let server = start(root, &zinc)?;
     let with = |command: &mut Command| -> Result<(), String> {
         command.env("ZINC_URL", &server.url).env("ZINC_CHAT_MODEL", CHAT.0).env("ZINC_TOOLS_MODEL", TOOLS.0);

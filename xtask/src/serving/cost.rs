@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Event};
-use super::server::{Profile, Server, program, small_model};
+use super::server::{Profile, Program, Server, small_model};
 
 /// Tokens that are generated.
 const TOKENS: u32 = 256;
@@ -29,16 +29,20 @@ const WORDS: usize = 100;
 /// # Errors
 /// What could not be run, or a cost beyond what is promised.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
-    let rounds = match words {
-        [] => 15,
-        [word, n] if word == "--rounds" => n.parse().map_err(|_| format!("--rounds is `{n}`; it must be a number"))?,
-        _ => return Err(format!("`cargo xtask cost` takes --rounds N, not `{}`", words.join(" "))),
-    };
+    let (mut rounds, mut program) = (15, Program::Built(Profile::Release));
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--rounds" => rounds = words.next().and_then(|n| n.parse().ok()).ok_or("--rounds needs a number")?,
+            "--program" => program = Program::given(words.next())?,
+            _ => return Err(format!("`cargo xtask cost` takes --rounds and --program, not `{word}`")),
+        }
+    }
     if !(1..=ROUNDS_MAX).contains(&rounds) {
         return Err(format!("--rounds is {rounds}; it must be 1 to {ROUNDS_MAX}"));
     }
     let model = small_model(root)?;
-    let zinc = program(root, Profile::Release)?;
+    let zinc = program.path(root)?;
     let path = model.to_string_lossy();
     let server = Server::start(&zinc, &["-c", "2048", "--device", "cpu", "--max-seqs", "1", "-m", &path], &[])?;
     let client = Client::new(&server.url);

@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Event};
-use super::server::{Profile, Server, program, small_model};
+use super::server::{Profile, Program, Server, small_model};
 use report::{Memory, Report};
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     streams: usize,
     seconds: u64,
     seed: u64,
-    profile: Profile,
+    program: Program,
     size: Size,
 }
 
@@ -51,7 +51,7 @@ const SYSTEMS: [&str; 3] =
 impl Request {
     /// The run of every test: the same in short and small, with what the tests have compiled.
     pub(crate) fn short() -> Request {
-        Request { streams: 64, seconds: 10, seed: 1, profile: Profile::Dev, size: SMALL }
+        Request { streams: 64, seconds: 10, seed: 1, program: Program::Built(Profile::Dev), size: SMALL }
     }
 
     /// From the words after `load`.
@@ -59,7 +59,8 @@ impl Request {
     /// # Errors
     /// A word that is not known, or a number out of range.
     pub(crate) fn parse(words: &[String]) -> Result<Request, String> {
-        let mut request = Request { streams: 64, seconds: 300, seed: 1, profile: Profile::Release, size: USUAL };
+        let mut request =
+            Request { streams: 64, seconds: 300, seed: 1, program: Program::Built(Profile::Release), size: USUAL };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut number = || {
@@ -72,7 +73,9 @@ impl Request {
                 "--seed" => request.seed = number()?,
                 "--short" => request = Request::short(),
                 _ => {
-                    return Err(format!("`cargo xtask load` takes --short, --seconds, --streams, --seed, not `{word}`"));
+                    return Err(format!(
+                        "`cargo xtask load` takes --short, --seconds, --streams, --seed, not `{word}`"
+                    ));
                 }
             }
         }
@@ -87,9 +90,9 @@ impl Request {
 ///
 /// # Errors
 /// Whatever did not hold.
-pub(crate) fn run(root: &Path, request: Request) -> Result<(), String> {
+pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     let model = small_model(root)?;
-    let zinc = program(root, request.profile)?;
+    let zinc = request.program.path(root)?;
     let sequences = request.streams.to_string();
     let arguments = ["-c", "1024", "--device", "cpu", "--max-seqs", &sequences, "-m"];
     let model = model.to_string_lossy();

@@ -54,7 +54,7 @@ const FUZZ_SECONDS_SHORT: u32 = 60;
 /// What could not be run, or did not hold.
 pub(crate) fn command(root: &Path, name: &str, words: &[String]) -> Result<(), String> {
     match name {
-        "load" => load::run(root, load::Request::parse(words)?),
+        "load" => load::run(root, &load::Request::parse(words)?),
         "cost" => cost::run(root, words),
         "clients" => clients::run(root, FUZZ_SECONDS).map_err(Missing::text),
         "browser" => browser::run(root).map_err(Missing::text),
@@ -67,7 +67,7 @@ pub(crate) fn command(root: &Path, name: &str, words: &[String]) -> Result<(), S
 /// # Errors
 /// What did not hold.
 pub(crate) fn suites(root: &Path, wanting: Wanting) -> Result<(), String> {
-    load::run(root, load::Request::short())?;
+    load::run(root, &load::Request::short())?;
     left_out(browser::run(root), "the chat page in a browser", "cargo xtask browser", wanting)?;
     left_out(clients::run(root, FUZZ_SECONDS_SHORT), "the official clients", "cargo xtask clients", wanting)
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::server::{Profile, Server, program, small_model};
+use super::server::{Profile, Program, Server, small_model};
 use super::{Missing, packages};
 use crate::run;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Missing> {
     std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
     let requirements = suites.join("requirements-scale-out.txt");
     let python = packages::python(&folder.join("venv-scale-out"), &requirements).map_err(Missing::Package)?;
-    let zinc = program(root, Profile::Dev)?;
+    let zinc = Program::Built(Profile::Dev).path(root)?;
     let model = small_model(root)?;
     let arguments = ["-c", "1024", "--device", "cpu", "--threads", "1", "-m", &model.to_string_lossy()];
     let servers = [Server::start(&zinc, &arguments, &[])?, Server::start(&zinc, &arguments, &[])?];

@@ -26,21 +26,45 @@ pub(super) fn small_model(root: &Path) -> Result<PathBuf, String> {
     if path.exists() { Ok(path) } else { Err(format!("{} is missing; run cargo xtask fetch", path.display())) }
 }
 
-/// Compiles `zinc` and tells where it lies.
-pub(super) fn program(root: &Path, profile: Profile) -> Result<PathBuf, String> {
-    let mut cargo = run::cargo(root);
-    cargo.args(["build", "-p", "zinc", "--quiet", "--message-format", "json-render-diagnostics"]);
-    if profile == Profile::Release {
-        cargo.arg("--release");
+/// The `zinc` that is run.
+#[derive(Clone, Debug)]
+pub(super) enum Program {
+    /// The one of this tree.
+    Built(Profile),
+    /// Another, as it is.
+    Given(PathBuf),
+}
+
+impl Program {
+    /// The one that the word after `--program` names.
+    pub(super) fn given(word: Option<&String>) -> Result<Program, String> {
+        match word.map(PathBuf::from) {
+            Some(path) if path.is_file() => Ok(Program::Given(path)),
+            Some(path) => Err(format!("--program is {}, which is no file", path.display())),
+            None => Err("--program needs a file".to_owned()),
+        }
     }
-    let output = cargo.stderr(Stdio::inherit()).output().map_err(|e| format!("cargo: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("`cargo build -p zinc` failed: {}", output.status));
+
+    /// Where it lies; compiled if need be.
+    pub(super) fn path(&self, root: &Path) -> Result<PathBuf, String> {
+        let profile = match self {
+            Program::Given(path) => return Ok(path.clone()),
+            Program::Built(profile) => *profile,
+        };
+        let mut cargo = run::cargo(root);
+        cargo.args(["build", "-p", "zinc", "--quiet", "--message-format", "json-render-diagnostics"]);
+        if profile == Profile::Release {
+            cargo.arg("--release");
+        }
+        let output = cargo.stderr(Stdio::inherit()).output().map_err(|e| format!("cargo: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("`cargo build -p zinc` failed: {}", output.status));
+        }
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+        programs.last().ok_or_else(|| "cargo built no program `zinc`".to_owned())
     }
-    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    programs.last().ok_or_else(|| "cargo built no program `zinc`".to_owned())
 }
 
 /// A server that ends with its owner.
