@@ -72,10 +72,10 @@ impl Request {
                 "--streams" => request.streams = usize::try_from(number()?).unwrap_or(usize::MAX),
                 "--seed" => request.seed = number()?,
                 "--short" => request = Request::short(),
+                "--program" => request.program = Program::given(words.next())?,
                 _ => {
-                    return Err(format!(
-                        "`cargo xtask load` takes --short, --seconds, --streams, --seed, not `{word}`"
-                    ));
+                    let known = "--short, --seconds, --streams, --seed, --program";
+                    return Err(format!("`cargo xtask load` takes {known}, not `{word}`"));
                 }
             }
         }
