@@ -5,6 +5,8 @@
 //! machine that slows down slows both. Beside them stand figures that other work on the machine disturbs less: the time
 //! to the first token that passes outside the engine, and the processor time of the server's own threads a token.
 
+#![allow(clippy::print_stdout, reason = "figures are what this command is for")]
+
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,18 +34,7 @@ const WORDS: usize = 100;
 /// # Errors
 /// What could not be run, or a cost beyond what is promised.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
-    let (mut rounds, mut program) = (15, Program::Built(Profile::Release));
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--rounds" => rounds = words.next().and_then(|n| n.parse().ok()).ok_or("--rounds needs a number")?,
-            "--program" => program = Program::given(words.next())?,
-            _ => return Err(format!("`cargo xtask cost` takes --rounds and --program, not `{word}`")),
-        }
-    }
-    if !(1..=ROUNDS_MAX).contains(&rounds) {
-        return Err(format!("--rounds is {rounds}; it must be 1 to {ROUNDS_MAX}"));
-    }
+    let (rounds, program) = parse(words)?;
     let model = small_model(root)?;
     let zinc = program.path(root)?;
     let path = model.to_string_lossy();
@@ -107,6 +98,23 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Rounds and program from the words after `cost`.
+fn parse(words: &[String]) -> Result<(usize, Program), String> {
+    let (mut rounds, mut program) = (15usize, Program::Built(Profile::Release));
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--rounds" => rounds = words.next().and_then(|n| n.parse().ok()).ok_or("--rounds needs a number")?,
+            "--program" => program = Program::given(words.next())?,
+            _ => return Err(format!("`cargo xtask cost` takes --rounds and --program, not `{word}`")),
+        }
+    }
+    if !(1..=ROUNDS_MAX).contains(&rounds) {
+        return Err(format!("--rounds is {rounds}; it must be 1 to {ROUNDS_MAX}"));
+    }
+    Ok((rounds, program))
 }
 
 /// What one stream took, seen by its reader.

@@ -62,8 +62,8 @@ impl Program {
         }
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
         let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-        programs.last().ok_or_else(|| "cargo built no program `zinc`".to_owned())
+        let mut programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+        programs.next_back().ok_or_else(|| "cargo built no program `zinc`".to_owned())
     }
 }
 

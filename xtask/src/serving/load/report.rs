@@ -6,8 +6,8 @@ use super::Outcome;
 
 /// Failures that are shown.
 const SHOWN_MAX: usize = 5;
-/// Growth of memory that still counts as flat: the allocator's rounding.
-const GROWTH_MAX: f64 = 0.05;
+/// Growth of memory that still counts as flat, as one part in so many or in bytes: the allocator's rounding.
+const GROWTH_SHARE_MAX: u64 = 20;
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 /// Memory is judged over so many parts of the run.
 const PARTS: usize = 5;
@@ -102,7 +102,7 @@ impl Report {
         }
         let parts = self.parts();
         let (Some(&before), Some(&after)) = (parts.get(1), parts.last()) else { return Ok(()) };
-        let most = before + GROWTH_BYTES_MAX.max((before as f64 * GROWTH_MAX) as u64);
+        let most = before + GROWTH_BYTES_MAX.max(before / GROWTH_SHARE_MAX);
         if after > most {
             return Err(format!(
                 "memory grew from {} to {} while the load was the same",
