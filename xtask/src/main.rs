@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-mod clients;
 mod fetch;
 mod kernels;
 mod run;
+mod serving;
 mod test;
 mod vocab;
 mod vulkan;
@@ -17,10 +17,16 @@ mod vulkan;
 const USAGE: &str = "\
 cargo xtask <command>
 
-  test     fetch the test models, then run every check: format, lints, tidy, unit and model tests, then `vulkan`
-           (--no-vulkan leaves that part out)
+  test     fetch the test models, then run every check: format, lints, tidy, unit and model tests, a short `load`,
+           `browser`, `clients`, then `vulkan`
+           (--no-vulkan leaves that part out; --complete fails where a missing package would leave a suite out)
   fetch    only fetch the test models into .cache/models (843 MB, checked by SHA-256)
-  clients  run the official OpenAI and Anthropic clients against a server (needs Python, Node and the fetched models)
+  browser  the chat page in Chromium, against a scripted server and a real one (needs Node, npm, chromium)
+  clients  the official OpenAI and Anthropic clients, and schemathesis, against a server (needs Python, Node, npm)
+  load     64 streams for five minutes from readers that come and go (--short, --seconds, --streams, --seed,
+           --program)
+  cost     one stream over HTTP beside `zinc bench` (--rounds, --program)
+  scale-out  LiteLLM in front of two servers, one of which dies (needs Python)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,
            rdna and smoke, all by default, and models (every tiny model, an hour); --bless writes crates/vulkan/baselines/rdna.txt anew
@@ -35,7 +41,7 @@ fn main() -> ExitCode {
         Some("test") => test::all(&root, &rest),
         Some("vulkan") => vulkan::Request::parse(&rest).and_then(|request| vulkan::run(&root, &request)),
         Some("fetch") => fetch::all(&root),
-        Some("clients") => clients::all(&root),
+        Some(name @ ("browser" | "clients" | "load" | "cost" | "scale-out")) => serving::command(&root, name, &rest),
         Some("kernels") => kernels::build(&root),
         Some("tidy") => xtask::tidy::report(&root),
         _ => {

@@ -2,16 +2,20 @@
 
 use std::path::Path;
 
+use crate::serving::{self, Wanting};
 use crate::{fetch, kernels, run, vulkan};
 
 /// Fetches the test models, then checks format, lints and documentation and runs every test. `--no-vulkan` leaves out
-/// the part that needs Mesa's drivers.
+/// the part that needs Mesa's drivers; with `--complete` no suite is left out because a package is missing.
 pub(crate) fn all(root: &Path, words: &[String]) -> Result<(), String> {
-    let with_vulkan = match words {
-        [] => true,
-        [word] if word == "--no-vulkan" => false,
-        _ => return Err(format!("`cargo xtask test` takes --no-vulkan, not `{}`", words.join(" "))),
-    };
+    let (mut with_vulkan, mut wanting) = (true, Wanting::LeavesOut);
+    for word in words {
+        match word.as_str() {
+            "--no-vulkan" => with_vulkan = false,
+            "--complete" => wanting = Wanting::Fails,
+            _ => return Err(format!("`cargo xtask test` takes --no-vulkan and --complete, not `{word}`")),
+        }
+    }
     if run::cargo(root).args(["fmt", "--version"]).output().is_ok_and(|o| o.status.success()) {
         run::shown(run::cargo(root).args(["fmt", "--all", "--check"]))?;
     } else {
@@ -26,6 +30,7 @@ pub(crate) fn all(root: &Path, words: &[String]) -> Result<(), String> {
     kernels::check(root)?;
     // The models are here, so a test that cannot find one has failed.
     run::shown(run::cargo(root).env("ZINC_TEST_REQUIRE_MODELS", "1").args(["test", "--workspace"]))?;
+    serving::suites(root, wanting)?;
     match with_vulkan {
         true => vulkan::run(root, &vulkan::Request::everything()),
         false => {

@@ -100,6 +100,8 @@ pub struct Limits {
     pub choices_max: u32,
     /// Time between two signs of life in a stream.
     pub keep_alive: Duration,
+    /// Time that a resumable stream goes on without a reader, and is kept after its end.
+    pub resume_idle_max: Duration,
     /// Time that running requests have to end after the server was told to stop.
     pub drain_max: Duration,
 }
@@ -121,6 +123,7 @@ impl Limits {
         stops_max: 16,
         choices_max: 16,
         keep_alive: Duration::from_secs(15),
+        resume_idle_max: Duration::from_secs(30),
         drain_max: Duration::from_secs(30),
     };
 }

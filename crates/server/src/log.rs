@@ -86,6 +86,11 @@ impl Record {
         })))
     }
 
+    /// The request's id.
+    pub(crate) fn id(&self) -> String {
+        self.facts(|facts| facts.fields["id"].as_str().unwrap_or_default().to_owned())
+    }
+
     /// Adds a fact.
     pub(crate) fn set(&self, key: &str, value: impl Into<Value>) {
         self.facts(|facts| facts.fields.insert(key.to_owned(), value.into()));

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::error::{ApiError, Shape, json_response};
 use crate::models::{LoadState, Standing};
 use crate::state::App;
-use crate::{anthropic, guard, openai, openapi, page};
+use crate::{anthropic, guard, openai, openapi, page, resumable};
 
 pub(crate) fn router(app: &App) -> Router {
     Router::new()
@@ -24,6 +24,7 @@ pub(crate) fn router(app: &App) -> Router {
         .route("/v1/models/{id}/load", post(openai::models::load))
         .route("/v1/models/{id}/unload", post(openai::models::unload))
         .route("/v1/models/{id}/pull", post(openai::models::pull))
+        .route("/v1/streams/{id}", get(resumable::follow).delete(resumable::stop))
         .route("/v1/messages", post(anthropic::messages::handle))
         .route("/v1/messages/count_tokens", post(anthropic::messages::count))
         .route("/tokenize", post(openai::tokens::tokenize))

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::generate::{Generation, Piece};
 use crate::log::Record;
+use crate::resumable;
 use crate::state::App;
 
 /// Writes pieces in the shape of one API.
@@ -49,9 +50,19 @@ impl Out {
         self.data(value);
     }
 
-    fn take(&mut self) -> Option<Bytes> {
+    /// What was written since the last time.
+    pub(crate) fn take(&mut self) -> Option<Bytes> {
         (!self.0.is_empty()).then(|| Bytes::from(std::mem::take(&mut self.0)))
     }
+}
+
+/// What becomes of a stream whose reader goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// It ends.
+    Once,
+    /// It waits a while for a reader to come back.
+    Resumable,
 }
 
 /// How long a refusal is waited for before the answer begins: afterwards it could not be a status any more.
@@ -72,17 +83,22 @@ pub(crate) async fn respond<W: Writer>(
     record: Record,
     mut generation: Generation,
     writer: W,
+    reading: Reading,
 ) -> Result<Response<Body>, ApiError> {
     let first = tokio::time::timeout(REFUSAL_WAIT, generation.next()).await.ok().flatten();
     if let Some(Piece::Failed(error)) = first {
         return Err(error);
     }
+    let (of_streams, id) = (app.clone(), record.id());
     let state = Streaming { app, record, generation, writer, first, has_begun: false };
     let events = stream::unfold(state, |mut state| async move {
         let bytes = state.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(bytes), state))
+        Some((bytes, state))
     });
-    Ok(event_stream(Body::from_stream(events)))
+    match reading {
+        Reading::Once => Ok(event_stream(Body::from_stream(events.map(Ok::<_, std::convert::Infallible>)))),
+        Reading::Resumable => resumable::keep(&of_streams, id, events),
+    }
 }
 
 /// An answer of events.

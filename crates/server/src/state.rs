@@ -8,6 +8,7 @@ use crate::config::ServerConfig;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::models::Registry;
+use crate::resumable::Streams;
 
 /// What all requests share.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     pub(crate) log: Log,
+    pub(crate) streams: Streams,
     pub(crate) started: Instant,
     is_draining: AtomicBool,
 }
@@ -29,6 +31,7 @@ impl App {
             registry,
             metrics: Metrics::default(),
             log,
+            streams: Streams::default(),
             started: Instant::now(),
             is_draining: AtomicBool::new(false),
         }))

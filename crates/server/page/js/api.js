@@ -27,8 +27,8 @@ export class ApiError extends Error {
   }
 }
 
-async function request(path, { method = "GET", body, signal, accept = "application/json" } = {}) {
-  const headers = { Accept: accept };
+async function request(path, { method = "GET", body, signal, accept = "application/json", headers: more = {} } = {}) {
+  const headers = { Accept: accept, ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (apiKey()) headers.Authorization = `Bearer ${apiKey()}`;
   let response;
@@ -75,16 +75,20 @@ export async function json(path, options) {
   return response.status === 204 ? null : response.json();
 }
 
-/** The JSON objects of an event stream, until `[DONE]`. Errors inside it are thrown. */
-export async function* stream(path, options) {
+/**
+ * The JSON objects of an event stream, until `[DONE]`. Errors inside it are thrown. `begun` is told the request's id,
+ * `at` the id of each event that was taken.
+ */
+export async function* stream(path, { begun, at, ...options }) {
   const response = await request(path, { ...options, accept: "text/event-stream" });
+  begun?.(response.headers.get("x-request-id"));
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
     yield await response.json();
     return;
   }
   let complete = false;
   try {
-    for await (const { event, data } of events(response.body)) {
+    for await (const { event, data, id } of events(response.body)) {
       if (data === "[DONE]") {
         complete = true;
         return;
@@ -92,6 +96,7 @@ export async function* stream(path, options) {
       const value = JSON.parse(data);
       if (value.error) throw ApiError.from(value.error);
       yield value;
+      if (id) at?.(id);
       if (event === "done") complete = true;
     }
   } catch (error) {

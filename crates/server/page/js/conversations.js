@@ -9,8 +9,12 @@ import { path } from "./tree.js";
 const SILENT_MS = 20_000;
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("zinc-chat") : null;
 
-/** Reads everything, marks answers that a reload has cut, and shows the one the address names. */
-export async function openAll() {
+/** Goes on with an answer whose stream the server may still keep. */
+let takeUp = null;
+
+/** Reads everything, takes up answers that a reload has cut, and shows the one the address names. */
+export async function openAll(reconnect) {
+  takeUp = reconnect;
   try {
     for (const conversation of await database.readAll()) adopt(conversation);
     state.storageError = null;
@@ -22,7 +26,7 @@ export async function openAll() {
   channel?.addEventListener("message", (event) => follow(event.data));
 }
 
-/** Takes a record from the store; answers that nobody is writing any more become "cut". */
+/** Takes a record from the store; answers that nobody is writing any more go on or become "cut". */
 function adopt(conversation) {
   const lost = Object.values(conversation.messages).filter(
     (m) =>
@@ -30,11 +34,13 @@ function adopt(conversation) {
       !state.live.has(m.id) &&
       (m.owner === tabId || Date.now() - (conversation.updated ?? 0) > SILENT_MS),
   );
-  for (const message of lost) message.state = "cut";
+  const kept = lost.filter((m) => m.stream?.id);
+  for (const message of lost) if (!kept.includes(message)) message.state = "cut";
   const others = Object.values(conversation.messages).some((m) => m.state === "streaming" && !state.live.has(m.id));
   if (others) setTimeout(() => follow({ id: conversation.id }), SILENT_MS + 500);
   state.conversations.set(conversation.id, conversation);
   if (lost.length > 0) keep(conversation);
+  for (const message of kept) takeUp(conversation, message);
 }
 
 /** Another tab has changed a conversation: read it again unless this tab is writing to it. */
@@ -57,6 +63,7 @@ export function blank() {
     updated: Date.now(),
     model: null,
     system: settings.system ?? "",
+    tools: "",
     sampling: { ...settings.sampling },
     thinking: "default",
     leaf: null,

@@ -3,13 +3,15 @@
 // A message's text grows as deltas come; the views are told once a frame and the store twice a second, so that a
 // reload loses at most half a second. What matters only while streaming lies in `state.live`.
 
-import { ApiError, stream } from "./api.js";
+import { ApiError } from "./api.js";
 import { keep, keepSoon } from "./conversations.js";
 import { explain } from "./explain.js";
 import { find, modelFor, refresh } from "./models.js";
+import { forget, following, steady } from "./resumable.js";
 import { chatRequest, OPTIONAL } from "./request.js";
 import { tabId } from "./settings.js";
 import { announce, changed, changedNextFrame, newId, openPanel, state, touch } from "./store.js";
+import { grow } from "./tools.js";
 import { add, path, sent, titleFrom } from "./tree.js";
 
 const LOAD_POLL_MS = 700;
@@ -32,13 +34,13 @@ export function send(conversation, text, attachments = []) {
 /** A new answer to a user's message. */
 export function answer(conversation, user, tries = 0) {
   const reply = add(conversation, message({ role: "assistant", parent: user.id, state: "streaming", tries }));
-  return run(conversation, reply, false);
+  return run(conversation, reply, chat);
 }
 
 /** Another answer beside this one. An answer that never began is replaced. */
 export function regenerate(conversation, old) {
   const parent = conversation.messages[old.parent];
-  if (!old.text && !old.reasoning && old.state !== "done") delete conversation.messages[old.id];
+  if (!old.text && !old.reasoning && !old.calls && old.state !== "done") delete conversation.messages[old.id];
   return answer(conversation, parent, (old.tries ?? 0) + 1);
 }
 
@@ -57,7 +59,17 @@ export function resume(conversation, reply) {
   reply.state = "streaming";
   reply.error = null;
   reply.finish = null;
-  return run(conversation, reply, true);
+  return run(conversation, reply, continued);
+}
+
+/** Goes on with an answer that the server has kept on writing while the page was away. */
+export function reconnect(conversation, reply) {
+  return run(conversation, reply, kept);
+}
+
+/** Says what the tools gave that an answer has called, and asks for the next answer. */
+export function sendResults(conversation, reply) {
+  return answer(conversation, reply);
 }
 
 /** Stops at once; what has arrived stays. */
@@ -73,8 +85,13 @@ export function trimAndRetry(conversation, reply) {
   return regenerate(conversation, reply);
 }
 
-async function run(conversation, reply, continuing) {
-  const model = modelFor(conversation);
+/** Where an answer comes from: asked for, asked to be continued, or kept by the server. */
+const chat = { open: (...all) => asked(...all, false) };
+const continued = { continuing: true, open: (...all) => asked(...all, true) };
+const kept = { continuing: true, isKept: true, open: (conversation, reply, live) => following(reply, live.controller.signal) };
+
+async function run(conversation, reply, source) {
+  const model = source.isKept ? reply.model : modelFor(conversation);
   const live = {
     controller: new AbortController(),
     phase: { kind: "waiting" },
@@ -83,18 +100,21 @@ async function run(conversation, reply, continuing) {
     thinkingSince: null,
     tokens: 0,
     promptTokens: null,
-    continuing,
+    continuing: Boolean(source.continuing),
+    // What was missed comes at once: it says nothing of the speed.
+    isKept: Boolean(source.isKept),
   };
+  live.controller.signal.addEventListener("abort", () => forget(reply));
   reply.model = model;
   reply.owner = tabId;
   conversation.updated = Date.now();
   state.live.set(reply.id, live);
   touch(reply);
   keep(conversation);
-  announce("Waiting for the answer.");
+  if (!source.isKept) announce("Waiting for the answer.");
   if (find(model)?.state !== "loaded") watchLoad(reply, live);
   try {
-    for await (const chunk of chat(conversation, reply, live, { model, continuing })) {
+    for await (const chunk of steady(reply, live.controller.signal, source.open(conversation, reply, live, model))) {
       take(chunk, reply, live);
       conversation.updated = Date.now();
       touch(reply);
@@ -108,6 +128,7 @@ async function run(conversation, reply, continuing) {
   } finally {
     endThinking(reply, live);
     state.live.delete(reply.id);
+    delete reply.stream;
     touch(reply);
     keep(conversation);
     changed();
@@ -131,11 +152,11 @@ async function watchLoad(reply, live) {
 }
 
 /** The stream, asked for again without an optional field that the server refuses by name. */
-async function* chat(conversation, reply, live, options) {
+async function* asked(conversation, reply, live, model, continuing) {
   for (;;) {
-    const body = chatRequest(conversation, reply, { ...options, without: refused });
+    const body = chatRequest(conversation, reply, { model, continuing, without: refused });
     try {
-      yield* stream("v1/chat/completions", { method: "POST", body, signal: live.controller.signal, needsDone: true });
+      yield* following(reply, live.controller.signal, body);
       return;
     } catch (error) {
       const field = refusedField(error);
@@ -148,7 +169,7 @@ async function* chat(conversation, reply, live, options) {
 /** The top-level field that an error is about: by `param`, or named in the words of a refusal. */
 function refusedField({ status, param, message: words }) {
   if (status !== 400 && status !== 422) return null;
-  if (param) return param.split(/[.[]/)[0];
+  if (param) return param.split(/[.[]/).find((part) => OPTIONAL.includes(part)) ?? param.split(/[.[]/)[0];
   return OPTIONAL.find((name) => words.includes(name)) ?? null;
 }
 
@@ -162,15 +183,15 @@ function take(chunk, reply, live) {
   if (chunk.timings) reply.timings = chunk.timings;
   const choice = chunk.choices?.[0];
   if (!choice) return;
-  const { reasoning_content: reasoning, content } = choice.delta ?? {};
-  if (reasoning || content) {
+  const { reasoning_content: reasoning, content, tool_calls: calls } = choice.delta ?? {};
+  if (reasoning || content || calls) {
     live.tokens += 1;
     if (live.firstToken === null) {
       live.firstToken = performance.now();
       if (!live.continuing) reply.firstTokenMs = live.firstToken - live.started;
       announce("The answer has begun.");
     }
-    live.phase = { kind: content ? "answer" : "thinking" };
+    live.phase = { kind: reasoning ? "thinking" : "answer" };
   }
   if (reasoning) {
     live.thinkingSince ??= performance.now();
@@ -179,6 +200,10 @@ function take(chunk, reply, live) {
   if (content) {
     endThinking(reply, live);
     reply.text += content;
+  }
+  if (calls) {
+    endThinking(reply, live);
+    grow((reply.calls ??= []), calls);
   }
   if (choice.finish_reason) reply.finish = choice.finish_reason;
 }

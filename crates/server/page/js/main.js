@@ -2,6 +2,7 @@
 
 import { html, render } from "./html.js";
 import { keepPending, openAll } from "./conversations.js";
+import { reconnect } from "./generate.js";
 import { listen } from "./keys.js";
 import { refresh } from "./models.js";
 import { applyTheme, settings } from "./settings.js";
@@ -10,7 +11,7 @@ import { App } from "./ui/app.js";
 
 applyTheme();
 state.sidebar = settings.sidebar && !matchMedia("(max-width: 800px)").matches;
-await openAll();
+await openAll(reconnect);
 render(html`<${App} />`, document.getElementById("page"));
 listen();
 refresh();

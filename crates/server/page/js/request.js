@@ -1,6 +1,7 @@
 // A conversation as a chat request.
 
 import { withAttachments } from "./attachments.js";
+import { answered, asTurns, parseTools } from "./tools.js";
 import { path, sent } from "./tree.js";
 
 /** What the sampling panel offers. `step` also says how many digits are shown. */
@@ -74,22 +75,24 @@ export const SAMPLING = [
 ];
 
 /** Fields that a server may refuse by name; the page then goes on without them. */
-export const OPTIONAL = ["return_progress"];
+export const OPTIONAL = ["return_progress", "resumable"];
 
 /** The request for the answer `message`; `continuing` leaves its text open at the end. */
 export function chatRequest(conversation, message, { model, continuing, without }) {
   const branch = sent(conversation, path(conversation, message.parent));
-  const messages = merged(branch.filter((m) => m.role === "user" || m.text).map(asWire));
+  const messages = merged(branch.filter((m) => m.role === "user" || m.text || answered(m)).flatMap(asWire));
   if (conversation.system.trim()) messages.unshift({ role: "system", content: conversation.system });
   const body = {
     model,
     messages,
     stream: true,
-    stream_options: { include_usage: true },
+    stream_options: { include_usage: true, resumable: true },
     return_progress: true,
     ...conversation.sampling,
   };
   if (conversation.thinking !== "default") body.enable_thinking = conversation.thinking === "on";
+  const { tools } = parseTools(conversation.tools);
+  if (tools.length > 0) body.tools = tools;
   if (continuing) {
     const open = { role: "assistant", content: message.text };
     if (message.reasoning) open.reasoning_content = message.reasoning;
@@ -97,22 +100,27 @@ export function chatRequest(conversation, message, { model, continuing, without 
     body.continue_final_message = true;
     body.add_generation_prompt = false;
   }
-  for (const name of without) delete body[name];
+  for (const name of without) {
+    delete body[name];
+    delete body.stream_options[name];
+  }
   return body;
 }
 
 /** Where an answer failed, two questions follow each other; many templates insist on turns, so they become one. */
 function merged(messages) {
   const turns = [];
-  for (const { role, content } of messages) {
+  for (const message of messages) {
     const last = turns.at(-1);
-    if (last?.role === role) last.content += `\n\n${content}`;
-    else turns.push({ role, content });
+    const joins = last?.role === message.role && message.role !== "tool" && !last.tool_calls && !message.tool_calls;
+    if (joins) last.content += `\n\n${message.content}`;
+    else turns.push({ ...message });
   }
   return turns;
 }
 
 /** Earlier thinking is not sent again: templates drop it, and it would fill the context. */
 function asWire(message) {
+  if (answered(message)) return asTurns(message);
   return { role: message.role, content: message.role === "user" ? withAttachments(message) : message.text };
 }

@@ -2,6 +2,7 @@
 
 import { blank, keep, show } from "./conversations.js";
 import { changed, newId, state, toast } from "./store.js";
+import { importedCalls, pretty } from "./tools.js";
 import { path, titleFrom } from "./tree.js";
 
 const FORMAT = "zinc-chats";
@@ -26,9 +27,16 @@ export function exportChats(conversations) {
 export function exportMarkdown(conversation) {
   const parts = path(conversation).map((m) => {
     const files = (m.attachments ?? []).map((a) => `\n*Attached: ${a.name}*\n`).join("");
-    return `## ${m.role === "user" ? "You" : (m.model ?? "Assistant")}\n${files}\n${m.text.trim()}\n`;
+    const calls = (m.calls ?? []).map(called).join("");
+    return `## ${m.role === "user" ? "You" : (m.model ?? "Assistant")}\n${files}\n${m.text.trim()}\n${calls}`;
   });
   download(`${fileName(conversation.title)}.md`, "text/markdown", `# ${conversation.title}\n\n${parts.join("\n")}`);
+}
+
+/** A call of a tool, and its result. */
+function called({ name, arguments: given, result }) {
+  const fence = (text) => `\n\`\`\`\`\n${text}\n\`\`\`\`\n`;
+  return `\n*Calls ${name}*\n${fence(pretty(given))}${result === null ? "" : `\n*Result*\n${fence(result)}`}`;
 }
 
 /** Takes the chats of an exported file; says what came of it. */
@@ -57,7 +65,7 @@ export async function importChats(file) {
 function plain(conversation) {
   const messages = Object.fromEntries(
     Object.entries(conversation.messages).map(([id, message]) => {
-      const { rev, owner, ...kept } = message;
+      const { rev, owner, stream, ...kept } = message;
       return [id, kept.state === "streaming" ? { ...kept, state: "cut" } : kept];
     }),
   );
@@ -84,6 +92,7 @@ function parse(data, at) {
       ...(typeof m.reasoning === "string" && { reasoning: m.reasoning, reasoningMs: Number(m.reasoningMs) || 0 }),
       ...(typeof m.model === "string" && { model: m.model }),
       ...(typeof m.finish === "string" && { finish: m.finish }),
+      ...(Array.isArray(m.calls) && { calls: importedCalls(m.calls) }),
       ...(Array.isArray(m.attachments) && { attachments: m.attachments.map(attachment) }),
       ...numbers("usage", m.usage),
       ...numbers("timings", m.timings),
@@ -104,6 +113,7 @@ function parse(data, at) {
     updated: Number(data.updated) || Date.now(),
     model: typeof data.model === "string" ? data.model : null,
     system: typeof data.system === "string" ? data.system : "",
+    tools: typeof data.tools === "string" ? data.tools : "",
     sampling: numbers("sampling", data.sampling).sampling ?? {},
     thinking: ["on", "off"].includes(data.thinking) ? data.thinking : "default",
     leaf: Object.hasOwn(messages, data.leaf) ? data.leaf : (Object.keys(messages).at(-1) ?? null),

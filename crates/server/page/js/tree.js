@@ -1,9 +1,11 @@
 // A conversation as a tree of messages, and walks over it. Pure: no storage, no views.
 //
-// conversation: { id, title, named, created, updated, model, system, sampling, thinking, leaf, start, messages }
+// conversation: { id, title, named, created, updated, model, system, tools, sampling, thinking, leaf, start,
+//                 messages }
 // message:      { id, parent, role, text, reasoning, reasoningMs, attachments, created, model, state, finish, error,
-//                 usage, timings, firstTokenMs, owner }
+//                 usage, timings, firstTokenMs, owner, calls, stream }
 // `leaf` is the last message of the branch on screen. `start`, if set, is the first message that is still sent.
+// `stream` is { id, last } while the server keeps the stream: its name, and the last event that was taken.
 // A message's `state` is "done", "streaming", "stopped" (by the user), "cut" (the page or the line went away) or "error".
 
 /** The branch that ends at `leaf`, root first. */

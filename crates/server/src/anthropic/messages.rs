@@ -33,7 +33,7 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     let mut generation = work::start(Arc::clone(&model), wanted.ask).await?;
     if wanted.stream {
         let n_prompt = generation.summary().prompt_tokens;
-        return sse::respond(app, record, generation, MessagesWriter::new(head, n_prompt)).await;
+        return sse::respond(app, record, generation, MessagesWriter::new(head, n_prompt), sse::Reading::Once).await;
     }
     let mut blocks = Blocks::default();
     let mut finish = None;

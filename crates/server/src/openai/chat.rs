@@ -32,9 +32,9 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     let head = Head::new(Arc::clone(&model), &wanted);
     let n_choices = wanted.ask.n_choices;
     let mut generation = work::start(model, wanted.ask).await?;
-    if wanted.stream {
-        let writer = ChatWriter { include_usage: wanted.include_usage, head, calls: BTreeMap::new(), n_choices };
-        return sse::respond(app, record, generation, writer).await;
+    if let Some(options) = wanted.stream {
+        let writer = ChatWriter { include_usage: options.include_usage, head, calls: BTreeMap::new(), n_choices };
+        return sse::respond(app, record, generation, writer, options.reading).await;
     }
     let mut choices: Vec<ChatChoice> = (0..n_choices).map(|_| ChatChoice::default()).collect();
     let take = |piece| take(&mut choices, piece);

@@ -9,20 +9,28 @@ use crate::config::Limits;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::generate::{Ask, Prompt, Thinking, ToolChoice};
+use crate::sse::Reading;
 
 /// A chat completion that is wanted.
 #[derive(Debug)]
 pub(super) struct ChatRequest {
     /// The model's name.
     pub(super) model: Option<String>,
-    /// Piece by piece.
-    pub(super) stream: bool,
-    /// A last piece with the usage.
-    pub(super) include_usage: bool,
+    /// Whether it comes piece by piece, and how.
+    pub(super) stream: Option<StreamOptions>,
     /// Rivals shown at each token.
     pub(super) n_top_logprobs: u32,
     /// The rest.
     pub(super) ask: Ask,
+}
+
+/// How an answer is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StreamOptions {
+    /// A last piece with the usage.
+    pub(super) include_usage: bool,
+    /// What becomes of it when its reader goes away.
+    pub(super) reading: Reading,
 }
 
 /// Most tokens that a number may ask for.
@@ -50,7 +58,7 @@ impl ChatRequest {
         let choice = tool_choice(fields.any("tool_choice"), &tools, Style::Nested)?;
         let format = format(fields.object("response_format")?, Style::Nested, limits)?;
         let format = structured(format, fields.object("structured_outputs")?, limits)?;
-        let (stream, include_usage) = stream(&mut fields)?;
+        let stream = stream(&mut fields)?;
         let logprobs = fields.flag("logprobs")?.unwrap_or(false);
         let n_top = top_logprobs(&mut fields, "top_logprobs")?;
         if n_top.is_some_and(|n| n > 0) && !logprobs {
@@ -83,21 +91,24 @@ impl ChatRequest {
         fields.refuse("functions", &[], "use `tools`")?;
         fields.refuse("function_call", &[], "use `tool_choice`")?;
         fields.finish()?;
-        Ok(ChatRequest { model, stream, include_usage, n_top_logprobs: n_top.unwrap_or(0), ask })
+        Ok(ChatRequest { model, stream, n_top_logprobs: n_top.unwrap_or(0), ask })
     }
 }
 
 /// Reads `stream` and `stream_options`.
-pub(super) fn stream(fields: &mut Fields) -> Result<(bool, bool), ApiError> {
+pub(super) fn stream(fields: &mut Fields) -> Result<Option<StreamOptions>, ApiError> {
     let stream = fields.flag("stream")?.unwrap_or(false);
-    let Some(mut options) = fields.object("stream_options")? else { return Ok((stream, false)) };
+    let Some(mut options) = fields.object("stream_options")? else {
+        return Ok(stream.then_some(StreamOptions { include_usage: false, reading: Reading::Once }));
+    };
     if !stream {
         return Err(ApiError::field("stream_options", "`stream_options` needs `stream` to be true"));
     }
     let include_usage = options.flag("include_usage")?.unwrap_or(false);
+    let reading = if options.flag("resumable")?.unwrap_or(false) { Reading::Resumable } else { Reading::Once };
     options.refuse("include_obfuscation", &[json!(false)], "streams are not padded")?;
     options.finish()?;
-    Ok((stream, include_usage))
+    Ok(Some(StreamOptions { include_usage, reading }))
 }
 
 /// Reads `max_completion_tokens`, or `max_tokens`, its older name.

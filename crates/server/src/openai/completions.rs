@@ -8,7 +8,7 @@ use axum::http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use zinc_tokenizer::DecodeOptions;
 
-use super::chat_request::{seed, stream};
+use super::chat_request::{StreamOptions, seed, stream};
 use super::sampling::{bookkeeping, sampling, stop, top_logprobs};
 use super::tools::{Style, format, structured};
 use super::usage::{finite, timings, usage};
@@ -30,9 +30,12 @@ const TOKENS_MAX: u32 = 1 << 24;
 /// A completion that is wanted.
 struct CompletionRequest {
     model: Option<String>,
-    stream: bool,
-    include_usage: bool,
+    stream: Option<StreamOptions>,
     echo: bool,
+    /// Rivals shown at each token; nothing without log probabilities.
+    n_top: Option<u32>,
+    /// Answers that are given; as many as are made, or the likeliest of them.
+    n_given: u32,
     ask: Ask,
 }
 
@@ -48,18 +51,14 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     let model = work::model(&app, &record, wanted.model.as_deref()).await?;
     let n_choices = wanted.ask.n_choices;
     let echo = wanted.echo.then(|| prompt_text(&model, &wanted.ask.prompt));
-    let head = Head {
-        id: request_id("cmpl-"),
-        created: work::unix_seconds(),
-        model: Arc::clone(&model),
-        n_top: wanted.ask.logprobs,
-    };
+    let head =
+        Head { id: request_id("cmpl-"), created: work::unix_seconds(), model: Arc::clone(&model), n_top: wanted.n_top };
     let mut generation = work::start(model, wanted.ask).await?;
     let echo = echo.unwrap_or_default();
-    if wanted.stream {
+    if let Some(options) = wanted.stream {
         let offsets = vec![echo.chars().count(); n_choices as usize];
-        let writer = TextWriter { head, include_usage: wanted.include_usage, echo, offsets };
-        return sse::respond(app, record, generation, writer).await;
+        let writer = TextWriter { head, include_usage: options.include_usage, echo, offsets };
+        return sse::respond(app, record, generation, writer, options.reading).await;
     }
     let empty = || Text { text: echo.clone(), logprobs: Vec::new(), finish: None };
     let mut texts: Vec<Text> = (0..n_choices).map(|_| empty()).collect();
@@ -75,6 +74,10 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
         _ => {}
     };
     let summary = work::collect(&app, &record, &mut generation, take).await?;
+    if n_choices > wanted.n_given {
+        texts.sort_by(|a, b| b.mean_logprob().total_cmp(&a.mean_logprob()));
+        texts.truncate(wanted.n_given as usize);
+    }
     let choices = texts.iter().enumerate().map(|(index, text)| {
         let logprobs = head.logprobs(&text.logprobs, &mut echo.chars().count());
         let finish = text.finish.as_ref().map_or("stop", Finish::openai);
@@ -93,13 +96,21 @@ struct Text {
     finish: Option<Finish>,
 }
 
+impl Text {
+    /// How likely the model found it, a token.
+    fn mean_logprob(&self) -> f32 {
+        let sum: f32 = self.logprobs.iter().map(|entry| entry.logprob).sum();
+        sum / self.logprobs.len().max(1) as f32
+    }
+}
+
 impl CompletionRequest {
     fn read(body: &[u8], limits: &Limits) -> Result<CompletionRequest, ApiError> {
         let mut fields = Fields::parse(body)?;
         let model = fields.text("model")?;
         let prompt = fields.any("prompt");
         let prompt = prompt_of(fields.required("prompt", prompt)?)?;
-        let (stream, include_usage) = stream(&mut fields)?;
+        let stream = stream(&mut fields)?;
         let echo = fields.flag("echo")?.unwrap_or(false);
         let logprobs = top_logprobs(&mut fields, "logprobs")?;
         if echo && logprobs.is_some() {
@@ -108,6 +119,8 @@ impl CompletionRequest {
         }
         let format = format(fields.object("response_format")?, Style::Nested, limits)?;
         let format = structured(format, fields.object("structured_outputs")?, limits)?;
+        let n_given = fields.count32("n", 1..=limits.choices_max)?.unwrap_or(1);
+        let n_choices = candidates(&mut fields, n_given, stream.is_some(), limits)?;
         let ask = Ask {
             prompt,
             tools: Arc::new([]),
@@ -117,22 +130,34 @@ impl CompletionRequest {
             sampling: sampling(&mut fields)?,
             max_tokens: Some(fields.count32("max_tokens", 1..=TOKENS_MAX)?.unwrap_or(TOKENS_DEFAULT)),
             stop: stop(&mut fields, limits)?,
-            n_choices: fields.count32("n", 1..=limits.choices_max)?.unwrap_or(1),
+            n_choices,
             seed: seed(&mut fields)?,
-            logprobs,
+            // The likeliest answers are found by the log probabilities of their tokens.
+            logprobs: logprobs.or((n_choices > n_given).then_some(0)),
             thinking: Thinking::default(),
             ignore_eos: fields.flag("ignore_eos")?.unwrap_or(false),
             reports_progress: fields.flag("return_progress")?.unwrap_or(false),
         };
-        if let Some(best_of) = fields.count32("best_of", 1..=limits.choices_max)?.filter(|&n| n != ask.n_choices) {
-            let message = format!("`best_of` is {best_of}: more candidates than answers are not supported; use `n`");
-            return Err(ApiError::bad("unsupported_parameter", message).about("best_of"));
-        }
         bookkeeping(&mut fields)?;
         fields.refuse("suffix", &[json!("")], "use a prompt with the model's own marks for gaps")?;
         fields.finish()?;
-        Ok(CompletionRequest { model, stream, include_usage, echo, ask })
+        Ok(CompletionRequest { model, stream, echo, n_top: logprobs, n_given, ask })
     }
+}
+
+/// Reads `best_of`: so many answers are made, and the likeliest given.
+fn candidates(fields: &mut Fields, n_given: u32, streams: bool, limits: &Limits) -> Result<u32, ApiError> {
+    let n_made = fields.count32("best_of", 1..=limits.choices_max)?.unwrap_or(n_given);
+    if n_made < n_given {
+        let message = format!("`best_of` is {n_made}; it must be at least `n`, which is {n_given}");
+        return Err(ApiError::field("best_of", message));
+    }
+    if n_made > n_given && streams {
+        let message =
+            format!("`best_of` is {n_made}: which answer is best is known at the end, so it cannot be streamed");
+        return Err(ApiError::bad("unsupported_parameter", message).about("best_of"));
+    }
+    Ok(n_made)
 }
 
 /// A text or a list of token ids; one prompt a request.

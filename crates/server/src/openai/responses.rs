@@ -31,7 +31,7 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     let head = Head::new(&model, wanted.echo);
     let mut generation = work::start(Arc::clone(&model), wanted.ask).await?;
     if wanted.stream {
-        return sse::respond(app, record, generation, ResponsesWriter::new(head)).await;
+        return sse::respond(app, record, generation, ResponsesWriter::new(head), sse::Reading::Once).await;
     }
     let mut items = Items::default();
     let mut finish = None;

@@ -58,11 +58,19 @@ fn fold(state: &mut State, scores: &[f32], values: &[[f32; D]]) {
 
 It costs about \\$5 or \\$6 of electricity a day; see [the paper](https://arxiv.org/abs/2205.14135).`;
 
+/** What the mock model calls when it is asked for the weather. */
+export const WEATHER = [
+  { name: "get_weather", given: { city: "Bern", unit: "celsius", days: ["today", "tomorrow"] } },
+  { name: "get_time", given: { city: "Bern" } },
+];
+
 export const hostile = (host) => file("hostile.txt").replaceAll("HOST", host);
 
 /** The script for a request: pieces of text, the pause between them, and what goes wrong. */
-export function scriptFor(said, host) {
+export function scriptFor(said, host, results = []) {
   const word = (name) => new RegExp(`\\b${name}\\b`, "i").test(said);
+  if (word("weather") && results.length > 0) return { text: `It is ${results[0].content}.`, pauseMs: 5 };
+  if (word("weather")) return { text: "", calls: WEATHER, pauseMs: 8 };
   if (word("hostile")) return { text: hostile(host), pauseMs: 1, size: 7 };
   if (word("long")) return { text: LONG, pauseMs: 12, size: 9 };
   if (word("think") || word("melt")) return { reasoning: THINKING, text: SHORT, pauseMs: 50 };

@@ -120,6 +120,15 @@ export class Chat {
   }
 }
 
+/** Waits until something holds on this side. */
+export async function until(holds) {
+  const end = Date.now() + 20_000;
+  while (!holds()) {
+    if (Date.now() > end) throw new Error(`never: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 /** A folder for downloads, gone at exit. */
 export function scratch() {
   const folder = mkdtempSync(join(tmpdir(), "zinc-page-"));

@@ -8,6 +8,7 @@ import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { scriptFor } from "./answers.mjs";
+import { Streams } from "./streams.mjs";
 
 const page = join(dirname(fileURLToPath(import.meta.url)), "../../page");
 const CSP =
@@ -32,6 +33,8 @@ export function freshState() {
     busy: 0,
     faults: 0,
     refuse: [],
+    resumable: true,
+    streams: new Streams(),
     loadMs: 20,
     models: [
       model("qwen35-2b-q4k-m", "Qwen3.5 2B", "loaded", 1.5, { reasoning: true, context_length: 32768 }),
@@ -112,9 +115,13 @@ async function handle(mock, request, response) {
   }
   let body = "";
   for await (const chunk of request) body += chunk;
+  const stream = /^\/v1\/streams\/([^/]+)$/.exec(url.pathname);
+  if (stream) {
+    return state.streams.handle(stream[1], request, response) || fail(response, 404, "no such stream");
+  }
   const verb = /^\/v1\/models\/([^/]+)\/(load|unload|pull)$/.exec(url.pathname);
   if (verb) return manage(state, decodeURIComponent(verb[1]), verb[2], response);
-  if (url.pathname === "/v1/chat/completions") return chat(mock, JSON.parse(body), request, response);
+  if (url.pathname === "/v1/chat/completions") return chat(mock, JSON.parse(body), response);
   return fail(response, 404, `no such path: ${url.pathname}`);
 }
 
@@ -151,10 +158,10 @@ async function manage(state, id, verb, response) {
   return response.end("data: [DONE]\n\n");
 }
 
-async function chat(mock, body, request, response) {
+async function chat(mock, body, response) {
   const { state } = mock;
   state.requests.push(body);
-  const refused = state.refuse.find((name) => name in body);
+  const refused = state.refuse.find((name) => name in body || name in (body.stream_options ?? {}));
   if (refused)
     return fail(response, 400, `${refused} is not supported`, { param: refused, code: "unsupported_parameter" });
   const said = String(body.messages.findLast((m) => m.role === "user")?.content ?? "");
@@ -175,7 +182,7 @@ async function chat(mock, body, request, response) {
     state,
     state.models.find((m) => m.id === body.model),
   );
-  return answer(mock, body, said, request, response);
+  return answer(mock, body, said, response);
 }
 
 /** As the real server: the request waits, and the list of models tells how far it is. */
@@ -189,53 +196,70 @@ async function loadOnDemand(state, model) {
   model.state = "loaded";
 }
 
-async function answer(mock, body, said, request, response) {
+async function answer(mock, body, said, response) {
+  const { state } = mock;
   const open = body.continue_final_message ? body.messages.at(-1).content : "";
-  const script = scriptFor(said, mock.url);
-  const emit = openStream(response);
-  let gone = false;
-  response.on("close", () => {
-    gone = true;
-  });
-  if (script.queue) {
-    for (let ahead = script.queue; ahead > 0; ahead -= 1) {
-      emit({ choices: [], prompt_progress: { queue_position: ahead } });
-      await sleep(150);
-    }
-    for (let done = 1024; done <= script.prefill; done += 512) {
-      emit({
-        choices: [],
-        prompt_progress: { queue_position: 0, total: script.prefill, cache: 1024, processed: done },
-      });
-      await sleep(60);
-    }
-  }
+  const results = body.messages.filter((m) => m.role === "tool");
+  const script = scriptFor(said, mock.url, results);
+  const stream = state.streams.begin(state.resumable && Boolean(body.stream_options?.resumable), response);
+  if (script.queue) await wait(script, (value) => stream.emit(value));
   let sent = 0;
-  for (const [field, text] of [
-    ["reasoning_content", open ? "" : (script.reasoning ?? "")],
-    ["content", script.text.slice(open.length)],
-  ]) {
-    for (let at = 0; at < text.length && !gone; at += script.size ?? 6) {
-      emit(delta({ [field]: text.slice(at, at + (script.size ?? 6)) }));
-      sent += 1;
-      if (sent === script.breakAfter) return response.destroy();
-      if (sent === script.faultAfter)
-        return response.end(`data: ${JSON.stringify({ error: { message: "the device was lost", code: 503 } })}\n\n`);
-      await sleep(script.pauseMs);
+  const pieces = [
+    ...cut("reasoning_content", open ? "" : (script.reasoning ?? ""), script.size),
+    ...cut("content", script.text.slice(open.length), script.size),
+    ...(script.calls ?? []).flatMap(callDeltas),
+  ];
+  for (const piece of pieces) {
+    if (stream.gone) break;
+    stream.emit(delta(piece));
+    sent += 1;
+    if (sent === script.breakAfter) stream.breakOff();
+    if (sent === script.faultAfter) {
+      stream.emit({ error: { message: "the device was lost", code: 503 } });
+      return stream.end();
     }
+    await sleep(script.pauseMs);
   }
-  if (gone) {
-    mock.state.stopped = sent;
+  if (stream.gone) {
+    state.stopped = sent;
     return undefined;
   }
-  emit(delta({}, script.finish ?? "stop"));
-  const prompt = 120 + JSON.stringify(body.messages).length / 4;
-  emit({
-    choices: [],
+  stream.emit(delta({}, script.finish ?? (script.calls ? "tool_calls" : "stop")));
+  stream.emit({ choices: [], ...cost(body, sent) });
+  stream.emit("[DONE]");
+  return stream.end();
+}
+
+/** The queue, and the prompt being read. */
+async function wait(script, emit) {
+  for (let ahead = script.queue; ahead > 0; ahead -= 1) {
+    emit({ choices: [], prompt_progress: { queue_position: ahead } });
+    await sleep(150);
+  }
+  for (let done = 1024; done <= script.prefill; done += 512) {
+    emit({ choices: [], prompt_progress: { queue_position: 0, total: script.prefill, cache: 1024, processed: done } });
+    await sleep(60);
+  }
+}
+
+function cut(field, text, size = 6) {
+  const n = Math.ceil(text.length / size);
+  return Array.from({ length: n }, (_, i) => ({ [field]: text.slice(i * size, (i + 1) * size) }));
+}
+
+function callDeltas({ name, given }, index) {
+  const first = { index, id: `call_${index}`, type: "function", function: { name, arguments: "" } };
+  const pieces = cut("arguments", JSON.stringify(given)).map((piece) => ({ index, function: piece }));
+  return [first, ...pieces].map((call) => ({ tool_calls: [call] }));
+}
+
+function cost(body, sent) {
+  const prompt = Math.round(120 + JSON.stringify(body.messages).length / 4);
+  return {
     usage: {
-      prompt_tokens: Math.round(prompt),
+      prompt_tokens: prompt,
       completion_tokens: sent,
-      total_tokens: Math.round(prompt) + sent,
+      total_tokens: prompt + sent,
       prompt_tokens_details: { cached_tokens: 96 },
     },
     timings: {
@@ -245,8 +269,7 @@ async function answer(mock, body, said, request, response) {
       prompt_per_second: 3480.2,
       predicted_per_second: 108.4,
     },
-  });
-  return response.end("data: [DONE]\n\n");
+  };
 }
 
 const delta = (fields, finish = null) => ({ choices: [{ index: 0, delta: fields, finish_reason: finish }] });

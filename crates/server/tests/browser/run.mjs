@@ -26,7 +26,7 @@ if (!base && !process.argv.includes("--mock")) {
   console.error("usage: node run.mjs --mock | --base URL | --api URL [--key KEY] [--browser PATH] [--only WORDS]");
   process.exit(2);
 }
-for (const suite of ["chat", "branches", "storage", "hostile", "errors", "models", "access", "units"]) {
+for (const suite of ["chat", "branches", "storage", "hostile", "errors", "models", "access", "tools", "units"]) {
   (await import(`./suite/${suite}.mjs`)).default(scenario);
 }
 const mock = base ? null : await startMock();

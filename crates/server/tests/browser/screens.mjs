@@ -97,6 +97,26 @@ for (const dark of [false, true]) {
     await chat.button("Show chats").tap();
   });
 }
+for (const dark of [false, true]) {
+  await shoot(`tools-${dark ? "dark" : "light"}`, { ...wide, dark }, async (chat) => {
+    await chat.ask("What is the weather in Bern?");
+    await chat.page.getByLabel("Result of get_weather").fill("sunny, 24 degrees");
+    await chat.page.getByLabel("Result of get_time").fill("12:40");
+    await chat.button("Send results").click();
+    await chat.settled();
+    await chat.ask("How does the weather look?");
+  });
+}
+await shoot("tools-settings", wide, async (chat) => {
+  await chat.button("Chat settings").click();
+  await chat.button("Add tools").click();
+  await chat.page.getByLabel("Tools").fill('[{"name": "get_weather", "parameters": {"type": "object"}}]');
+});
+await shoot("tools-phone", phone, async (chat) => {
+  await chat.box().fill("weather");
+  await chat.button("Send").tap();
+  await chat.settled();
+});
 await shoot("prefill", wide, async (chat) => {
   await chat.say("Go through this file: prefill");
   await chat.page.getByText("Reading").first().waitFor();

@@ -97,6 +97,34 @@ fn several_choices_differ_and_repeat_with_their_seed() {
 }
 
 #[test]
+fn the_best_are_the_likeliest_of_all() {
+    let served = tiny();
+    let body = |more: Value| {
+        let mut body = json!({"prompt": "hello", "max_tokens": 9, "temperature": 1.5, "seed": 3, "ignore_eos": true});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let choices = |more: Value| {
+        let answer = post(served.address, "/v1/completions", &body(more)).json();
+        assert_eq!(answer["usage"]["completion_tokens"], 45, "every candidate is paid for: {answer}");
+        answer["choices"].as_array().unwrap().clone()
+    };
+    let mut all = choices(json!({"n": 5, "logprobs": 1}));
+    let sum = |choice: &Value| -> f64 {
+        choice["logprobs"]["token_logprobs"].as_array().unwrap().iter().map(|p| p.as_f64().unwrap()).sum()
+    };
+    all.sort_by(|a, b| sum(b).total_cmp(&sum(a)));
+    let texts = |choices: &[Value]| choices.iter().map(|c| c["text"].clone()).collect::<Vec<_>>();
+    let best = choices(json!({"n": 2, "best_of": 5}));
+    assert_eq!(texts(&best), texts(&all[..2]));
+    assert_eq!((&best[0]["index"], &best[1]["index"], &best[0]["logprobs"]), (&json!(0), &json!(1), &Value::Null));
+    for more in [json!({"n": 3, "best_of": 2}), json!({"best_of": 2, "stream": true}), json!({"best_of": 17})] {
+        let answer = post(served.address, "/v1/completions", &body(more));
+        assert_eq!((answer.status, answer.json()["error"]["param"].as_str()), (400, Some("best_of")));
+    }
+}
+
+#[test]
 fn an_answer_ends_before_its_stop_string() {
     let served = tiny();
     let body =

@@ -11,6 +11,7 @@ mod guard;
 mod harness;
 mod hostile;
 mod management;
+mod resuming;
 mod scripted;
 mod streams;
 mod thinking_and_tools;

@@ -78,7 +78,9 @@ fn progress_is_an_event_stream() {
         follow(path).events().iter().map(|event| event["stage"].as_str().unwrap().to_owned()).collect()
     };
     let pulled = stages("/v1/models/far/pull");
-    assert_eq!((pulled[0].as_str(), pulled[pulled.len() - 1].as_str()), ("download", "ready"));
+    // A step that is over before anybody looks is not told.
+    let (last, before) = pulled.split_last().unwrap();
+    assert!(last == "ready" && before.iter().all(|stage| stage == "download"), "{pulled:?}");
     let loaded = stages("/v1/models/far/load");
     assert_eq!(loaded.last().unwrap(), "ready");
     assert_eq!(ask(&served, "far").0, 200);

@@ -15,7 +15,7 @@ export function Figures({ message, name }) {
     firstTokenMs && ["First token after", duration(firstTokenMs)],
     timings?.queue_ms >= 1 && ["In the queue", duration(timings.queue_ms)],
   ].filter(Boolean);
-  if (!message.text || rows.length === 0) return null;
+  if (!(message.text || message.calls) || rows.length === 0) return null;
   const speed = timings?.predicted_per_second > 0 ? rate(timings.predicted_per_second) : null;
   const brief = [speed, usage && `${count(usage.completion_tokens)} tokens`].filter(Boolean).join(" · ") || name;
   const leave = (event) => !event.currentTarget.contains(event.relatedTarget) && setOpen(false);

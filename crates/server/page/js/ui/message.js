@@ -8,6 +8,7 @@ import { can, edit, regenerate, resume } from "../generate.js";
 import { displayName } from "../models.js";
 import { changed } from "../store.js";
 import { turnTo } from "../tree.js";
+import { Calls } from "./calls.js";
 import { Editor } from "./editor.js";
 import { Fault } from "./fault.js";
 import { Figures } from "./figures.js";
@@ -88,6 +89,7 @@ function Answer({ conversation, message, live, last }) {
   return html`<div class="answer" aria-busy=${Boolean(live)}>
     ${reasoning && html`<${Thinking} message=${message} live=${live} />`}
     ${text && html`<${Markdown} text=${text} final=${!live} />`}
+    ${message.calls && html`<${Calls} conversation=${conversation} message=${message} live=${live} last=${last} />`}
     ${live && html`<${Phase} live=${live} />`}
     ${error && html`<${Fault} conversation=${conversation} message=${message} last=${last} />`}
     ${!live && html`<${Cut} conversation=${conversation} message=${message} />`}
@@ -98,11 +100,11 @@ function Answer({ conversation, message, live, last }) {
 function Cut({ conversation, message }) {
   const { text, reasoning, state, finish } = message;
   const reason = CUT[state] ?? (state === "done" ? CUT[finish] : null);
-  if (!reason && (text || state !== "done")) return null;
+  if (!reason && (text || message.calls || state !== "done")) return null;
   const goOn = () => resume(conversation, message);
   return html`<p class="cut">
     <${Icon} name="warning" /> <span>${reason ?? EMPTY}</span>
-    ${reason && (text || reasoning) && can.continue && html`<${Button} icon="play" onClick=${goOn}>Continue<//>`}
+    ${reason && (text || reasoning) && !message.calls && can.continue && html`<${Button} icon="play" onClick=${goOn}>Continue<//>`}
   </p>`;
 }
 

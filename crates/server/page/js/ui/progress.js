@@ -30,7 +30,8 @@ export function Phase({ live }) {
 }
 
 /** Tokens per second so far; a delta is a token, near enough. The server's own figure replaces it at the end. */
-function speed({ tokens, firstToken }) {
+function speed({ tokens, firstToken, isKept }) {
+  if (isKept) return "";
   const seconds = (performance.now() - firstToken) / 1000;
   return tokens > 8 && seconds > 0.4 ? rate((tokens - 1) / seconds) : "";
 }

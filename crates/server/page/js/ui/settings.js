@@ -7,6 +7,7 @@ import { SAMPLING } from "../request.js";
 import { apiKey, set, settings } from "../settings.js";
 import { changed, openPanel, toast } from "../store.js";
 import { exportChats, exportMarkdown, importChats } from "../transfer.js";
+import { ToolsField } from "./calls.js";
 import { Button, IconButton } from "./icons.js";
 import { Panel } from "./panel.js";
 
@@ -29,6 +30,7 @@ export function SettingsPanel({ state }) {
         <option value="default">As the model likes</option><option value="on">On</option><option value="off">Off</option>
       </select></label>`
     }
+    <${ToolsField} key=${conversation.id} conversation=${conversation} update=${update} />
     <${Sampling} conversation=${conversation} defaults=${model?.default_sampling ?? {}} update=${update} />
     <div class="buttons start">
       <button type="button" class="small" onClick=${() => {

@@ -35,7 +35,8 @@ export default function suite(scenario) {
     );
   });
 
-  scenario("a broken line keeps the part and offers to go on", { needs: "mock" }, async (chat) => {
+  scenario("a broken line keeps the part and offers to go on", { needs: "mock" }, async (chat, { mock }) => {
+    mock.state.resumable = false;
     await chat.ask("break");
     assert.match(await chat.lastAnswer().innerText(), /Cut off/);
     await chat.button("Continue").waitFor();

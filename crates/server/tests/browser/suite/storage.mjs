@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { scratch } from "../harness.mjs";
+import { LONG } from "../answers.mjs";
+import { scratch, until } from "../harness.mjs";
 
 const row = (chat, title) => chat.page.locator(".row", { hasText: title });
 const menu = async (chat, title, item) => {
@@ -19,10 +20,40 @@ const save = async (chat, click) => {
 };
 
 export default function suite(scenario) {
-  scenario("reload in mid-stream: the part is kept, marked, and goes on", {}, async (chat) => {
+  scenario("reload in mid-stream: the answer goes on by itself", {}, async (chat, { mock }) => {
     await chat.say("Tell me a long story about zinc.");
     await chat.grownTo(120);
     await chat.page.waitForTimeout(600); // The store is written twice a second.
+    const before = await chat.prose();
+    await chat.page.reload();
+    await chat.grownTo(before.length + 60);
+    assert.equal(await chat.page.getByText(/Cut off/).count(), 0);
+    const after = await chat.prose();
+    assert.ok(after.startsWith(before), `${before}\n--\n${after}`);
+    if (mock) assert.ok(LONG.replace(/\s+/g, " ").startsWith(after.replace(/\s+/g, " ")), after);
+    if (mock) assert.equal(mock.state.requests.length, 1);
+    await chat.button("Stop").click();
+    await chat.text("Stopped.").waitFor();
+    if (mock) await until(() => mock.state.stopped > 0);
+  });
+
+  scenario("reload after the end: what was missed is there", { needs: "mock" }, async (chat, { mock }) => {
+    await chat.say("hello");
+    await chat.grownTo(10);
+    await chat.page.waitForTimeout(600);
+    await chat.page.goto("about:blank");
+    await until(() => [...mock.state.streams.all.values()].every((stream) => stream.over));
+    await chat.page.goBack();
+    await chat.settled();
+    assert.match(await chat.prose(), /blue-green flame\.$/);
+    assert.match(await chat.lastAnswer().locator(".actions").innerText(), /108 tok\/s/);
+  });
+
+  scenario("reload in mid-stream, and the server has forgotten: the part is kept and marked", { needs: "mock" }, async (chat, { mock }) => {
+    await chat.say("Tell me a long story about zinc.");
+    await chat.grownTo(120);
+    await chat.page.waitForTimeout(600); // The store is written twice a second.
+    mock.state.streams.all.clear();
     await chat.page.reload();
     await chat.text(/Cut off: the page was closed/).waitFor();
     const part = await chat.prose();
@@ -158,7 +189,8 @@ export default function suite(scenario) {
     assert.equal(await other.getByText(/Cut off/).count(), 0);
   });
 
-  scenario("an answer whose tab has died is called cut after a while", { needs: "mock" }, async (chat, { base }) => {
+  scenario("an answer whose tab has died is called cut after a while", { needs: "mock" }, async (chat, { base, mock }) => {
+    mock.state.resumable = false;
     await chat.say("a long one");
     await chat.text("Paragraph 6.").waitFor();
     await chat.page.waitForTimeout(600);
