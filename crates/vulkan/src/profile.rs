@@ -64,8 +64,8 @@ impl Profile {
     }
 
     /// Records the timestamp after a phase.
-    pub fn mark(&self, buffer: vk::CommandBuffer, phase: u32) {
-        self.write(buffer, phase + 1);
+    pub fn mark(&self, buffer: vk::CommandBuffer, phase: usize) {
+        self.write(buffer, u32::try_from(phase + 1).unwrap_or(u32::MAX));
     }
 
     fn write(&self, buffer: vk::CommandBuffer, query: u32) {

@@ -106,21 +106,11 @@ impl Recording {
         let mut recorder = Recorder::new(at, parts.pipelines, (&gpu.traits, parts.tuning), &mut scratch);
         let (phases, nodes) = phases(&mut recorder, &plan)?;
         scratch.clear(parts.commands)?;
-        let profile = if parts.is_profiled {
-            Some(Profile::new(gpu, &graph, parts.weights, &nodes, bucket.tokens, parts.state.kv_format)?)
-        } else {
-            None
-        };
+        let profile = |()| Profile::new(gpu, &graph, parts.weights, &nodes, bucket.tokens, parts.state.kv_format);
+        let profile = parts.is_profiled.then_some(()).map(profile).transpose()?;
         let (integers, readback_bytes) = integer_outputs(&graph, options);
         let readback = Buffer::new(gpu, readback_bytes, Place::Readback)?;
-        let dtypes: Vec<DType> = parts.weights.placed.iter().map(|(dtype, _)| *dtype).collect();
-        let context = u64::from(parts.state.n_pages) * PAGE_TOKENS as u64;
-        let (n_tokens, kv_format) = (u64::from(bucket.tokens), parts.state.kv_format);
-        let of = ReportFor { dtypes: &dtypes, n_tokens, context, kv_format };
-        let pace = Pace::of(gpu.candidate.kind);
-        let seconds: Vec<f64> = nodes.iter().map(|nodes| pace.seconds(&graph, nodes, &of)).collect();
-        let ranges = split::parts(&seconds, parts.limit);
-        let labels = ranges.iter().map(|range| split::label(&graph, &nodes[range.clone()], &of)).collect();
+        let (ranges, labels) = cut(&parts, &graph, &nodes, bucket.tokens);
         let record_part = |range: &Range<usize>| {
             parts.commands.record(|commands, b| {
                 if range.start == 0 {
@@ -128,7 +118,7 @@ impl Recording {
                 }
                 for index in range.clone() {
                     phases[index].iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
-                    profile.iter().for_each(|profile| profile.mark(b, index as u32));
+                    profile.iter().for_each(|profile| profile.mark(b, index));
                     commands.barrier(b);
                 }
                 if range.end < phases.len() {
@@ -236,6 +226,19 @@ impl Recording {
 
 fn no_value(graph: &Graph, value: ValueId) -> BackendError {
     BackendError::NoSuch { what: "value", index: usize::from(value.0), count: graph.values.len() }
+}
+
+/// The phases of each part of a step, and what it does.
+fn cut(parts: &Parts<'_>, graph: &Graph, nodes: &[Vec<usize>], n_tokens: u32) -> (Vec<Range<usize>>, Vec<String>) {
+    let dtypes: Vec<DType> = parts.weights.placed.iter().map(|(dtype, _)| *dtype).collect();
+    let context = u64::from(parts.state.n_pages) * PAGE_TOKENS as u64;
+    let kv_format = parts.state.kv_format;
+    let of = ReportFor { dtypes: &dtypes, n_tokens: u64::from(n_tokens), context, kv_format };
+    let pace = Pace::of(parts.gpu.candidate.kind);
+    let seconds: Vec<f64> = nodes.iter().map(|nodes| pace.seconds(graph, nodes, &of)).collect();
+    let ranges = split::parts(&seconds, parts.limit);
+    let labels = ranges.iter().map(|range| split::label(graph, &nodes[range.clone()], &of)).collect();
+    (ranges, labels)
 }
 
 /// Launches between two barriers.
