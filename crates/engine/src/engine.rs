@@ -46,6 +46,8 @@ pub struct Engine {
     pub(crate) clock: Clock,
     pub(crate) ids: RequestIds,
     in_flight: Option<InFlight>,
+    /// When the last step ended, until the next one is submitted.
+    landed: Option<Instant>,
     /// What has happened and was not told yet.
     pub(crate) events: Vec<(RequestId, Event)>,
     /// The failure that ended the engine's work.
@@ -97,6 +99,7 @@ impl Engine {
             clock: Box::new(Instant::now),
             ids: RequestIds::default(),
             in_flight: None,
+            landed: None,
             events: Vec::new(),
             broken: None,
             profile: None,
@@ -212,6 +215,7 @@ impl Engine {
             }
         }
         if chunks.is_empty() {
+            self.landed = None;
             return Ok(());
         }
         let spans: Vec<Span<'_>> = chunks.iter().map(|chunk| span_of(&self.scheduler, chunk)).collect();
@@ -219,6 +223,10 @@ impl Engine {
         let n_plans = self.plans.len();
         let (plan, ticket) = self.start_batch().map_err(|error| self.break_down(error))?;
         let is_new_plan = self.plans.len() > n_plans;
+        if let Some(landed) = self.landed.take().filter(|_| !is_new_plan) {
+            self.ledger.tally.n_host_gaps += 1;
+            self.ledger.tally.host_time += (self.clock)().saturating_duration_since(landed);
+        }
         self.in_flight = Some(InFlight { plan, ticket, chunks, launched: now, is_new_plan });
         Ok(())
     }
@@ -244,6 +252,7 @@ impl Engine {
     fn land_step(&mut self, in_flight: InFlight) -> Result<(), Error> {
         let InFlight { plan, ticket, chunks, launched, is_new_plan } = in_flight;
         self.backend.wait(ticket)?;
+        self.landed = Some((self.clock)());
         let n_tokens: u32 = chunks.iter().map(|chunk| chunk.n_tokens).sum();
         if let Some(profile) = &mut self.profile {
             profile.add(n_tokens, &self.backend.phase_times(plan)?);

@@ -47,6 +47,10 @@ pub struct Stats {
     pub n_begun: u64,
     /// Time that those waited until they did.
     pub queue_time: Duration,
+    /// Times that a step was submitted while sequences of the step before were running, with a plan that existed.
+    pub n_host_gaps: u64,
+    /// Time in which the device had nothing to do then: from a step's end, as the host saw it, until the next was submitted.
+    pub host_time: Duration,
 }
 
 /// How requests ended, counted by the engine.
@@ -58,6 +62,8 @@ pub(crate) struct Tally {
     pub(crate) n_cancelled: u64,
     pub(crate) n_failed: u64,
     pub(crate) n_refused: u64,
+    pub(crate) n_host_gaps: u64,
+    pub(crate) host_time: Duration,
 }
 
 impl Tally {
@@ -84,6 +90,8 @@ impl Tally {
             n_refused: self.n_refused,
             n_begun: counters.n_begun,
             queue_time: counters.queue_time,
+            n_host_gaps: self.n_host_gaps,
+            host_time: self.host_time,
         }
     }
 }

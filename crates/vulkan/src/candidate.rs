@@ -172,6 +172,8 @@ pub fn find<'a>(devices: &'a [Candidate], id: &str) -> Result<&'a Candidate, Err
 pub(crate) fn instance() -> Result<(Entry, Instance), Error> {
     // SAFETY: loading the system's Vulkan loader runs its initialisers, as for any program that uses it.
     let entry = unsafe { Entry::load() }.map_err(|e| Error::NoLoader(e.to_string()))?;
+    // The loader stays in the process: drivers do not all bear being unloaded while another thread loads them.
+    std::mem::forget(entry.clone());
     let application = vk::ApplicationInfo::default().application_name(c"zinc").api_version(API);
     let create = vk::InstanceCreateInfo::default().application_info(&application);
     // SAFETY: `create` and what it points to live through the call.

@@ -15,7 +15,7 @@ const FALSE_ALARMS: &str =
 
 /// Cases that run on cooperative matrices too: the commonest type and attention. LLVM takes five times as long over those kernels, so
 /// the other types run on their plain twins here, and on matrices where there is a GPU.
-const WITH_MATRICES: [&str; 2] = ["/Q4_K/", "attention/grouped"];
+const WITH_MATRICES: [&str; 3] = ["/Q4_K/", "attention/grouped", "attention/before_matmul"];
 
 /// Parts of the conformance table and of the tiny models, which run side by side.
 const N_PARTS: usize = 2;
@@ -42,6 +42,7 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Vec<Job> {
         jobs.push(wide(&format!("tiny models, {model}"), "models").env("ZINC_MODEL", model));
     }
     jobs.push(wide("backend, subgroups of 8", "backend"));
+    jobs.push(wide("devices of several threads", "threads"));
     jobs.push(wide("fit against what the device gives", "footprint"));
     jobs
 }

@@ -46,12 +46,14 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let weights = weight_bytes(&file, &engine)?;
     let figures = figures(args, &mut engine, &interrupt)?;
     let model = engine.model();
+    let stats = engine.stats();
     let head = Head {
         model: model.name.clone(),
         architecture: model.architecture,
         device: engine.device().name.clone(),
         weights,
         bandwidth,
+        host_s: (stats.n_host_gaps > 0).then(|| stats.host_time.as_secs_f64() / stats.n_host_gaps as f64),
     };
     print(&if args.json {
         table::as_json(&head, &figures, earlier.map(|earlier| compare::as_json(&earlier, &head, &figures)))

@@ -151,7 +151,14 @@ mod tests {
     }
 
     fn head(device: &str) -> Head {
-        Head { model: Some("M".into()), architecture: "llama", device: device.into(), weights: 1, bandwidth: None }
+        Head {
+            model: Some("M".into()),
+            architecture: "llama",
+            device: device.into(),
+            weights: 1,
+            bandwidth: None,
+            host_s: None,
+        }
     }
 
     #[test]

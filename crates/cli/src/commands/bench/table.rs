@@ -56,6 +56,8 @@ pub(super) struct Head {
     pub(super) weights: u64,
     /// Bytes per second of a copy on the device.
     pub(super) bandwidth: Option<f64>,
+    /// Seconds from the end of a step until the next one is submitted, on average.
+    pub(super) host_s: Option<f64>,
 }
 
 impl Head {
@@ -85,6 +87,9 @@ pub(super) fn as_text(head: &Head, reps: u32, figures: &[Figure]) -> String {
             head.weights as f64 / 1e9
         );
     }
+    if let Some(seconds) = head.host_s {
+        let _ = writeln!(text, "between two steps the host takes {:.1} us", 1e6 * seconds);
+    }
     text
 }
 
@@ -101,7 +106,7 @@ pub(super) fn as_json(head: &Head, figures: &[Figure], compared: Option<Value>) 
     let mut object = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "model": head.model, "architecture": head.architecture, "device": head.device,
-        "weight_bytes_per_token": head.weights, "copy_bytes_per_s": head.bandwidth,
+        "weight_bytes_per_token": head.weights, "copy_bytes_per_s": head.bandwidth, "host_s_per_step": head.host_s,
         "figures": figures.iter().map(figure).collect::<Vec<_>>(),
     });
     if let Some(compared) = compared {
