@@ -172,7 +172,7 @@ pub fn find<'a>(devices: &'a [Candidate], id: &str) -> Result<&'a Candidate, Err
 pub(crate) fn instance() -> Result<(Entry, Instance), Error> {
     // SAFETY: loading the system's Vulkan loader runs its initialisers, as for any program that uses it.
     let entry = unsafe { Entry::load() }.map_err(|e| Error::NoLoader(e.to_string()))?;
-    // The loader stays in the process: drivers do not all bear being unloaded while another thread loads them.
+    // The loader stays in the process (docs/decisions/006): unloading it while another thread loads a driver is not safe everywhere.
     std::mem::forget(entry.clone());
     let application = vk::ApplicationInfo::default().application_name(c"zinc").api_version(API);
     let create = vk::InstanceCreateInfo::default().application_info(&application);

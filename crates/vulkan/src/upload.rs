@@ -3,8 +3,8 @@
 //! The arena is cut into blocks, each a stretch of one buffer. Where the host sees the arena, threads
 //! copy blocks to where they belong. Elsewhere each block passes through one place of a staging ring:
 //! a thread fills it, a copy to the device is submitted, and the place is free again once the
-//! timeline has passed that copy. Several threads, because the faults of the map's pages take longer
-//! than the copying; a few places for each, so that filling and copying overlap.
+//! timeline has passed that copy. Several threads, because one fills the ring more slowly than
+//! the device empties it; a few places for each, so that filling and copying overlap.
 
 #![allow(clippy::cast_possible_truncation, reason = "sizes of what is mapped into this address space")]
 
