@@ -68,8 +68,9 @@ fn cache(root: &Path) -> Result<PathBuf, String> {
                 .map_err(|e| format!("cannot put {} in place: {e}", target.display()))?;
         }
         let manifest = serde_json::json!({
-            "id": id, "file": name, "size_bytes": size.len(), "sha256": sum, "verification": "sha256",
-            "source": "cargo xtask fetch", "installed_at_unix": 0,
+            "id": id, "repository": "fetched/for-tests", "revision": "main",
+            "files": [{ "name": name, "size_bytes": size.len(), "sha256": sum }],
+            "verification": "sha256", "source": "cargo xtask fetch", "installed_at_unix": 0,
         });
         std::fs::write(folder.join("manifest.json"), manifest.to_string())
             .map_err(|e| format!("cannot write the manifest of {id}: {e}"))?;
