@@ -135,7 +135,7 @@ pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     settled(&client, held_before)?;
     let last = one(&client, &mut Random::new(request.seed, usize::MAX), SMALL, &AtomicBool::new(false));
     match last.failure {
-        None => report.verdict(),
+        None => report.verdict(seconds),
         Some(failure) => Err(format!("after the load a request failed: {failure}")),
     }
 }

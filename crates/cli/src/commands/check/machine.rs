@@ -206,6 +206,8 @@ pub(super) struct Opened {
     pub(super) weight_bytes: u64,
     /// Keys and values, recurrent state.
     pub(super) state_bytes: u64,
+    /// Bytes of the steps' values and what goes with them.
+    pub(super) workspace_bytes: u64,
     /// Why there is no chat, if there is none.
     pub(super) no_chat: Option<String>,
 }

@@ -22,6 +22,7 @@ use crate::commands::open_error;
 use crate::commands::serve::{PORT, SEQUENCES};
 use crate::device::{Device, Devices};
 use crate::failure::{Failure, Outcome};
+use crate::fit::{self, Space};
 use crate::profile::Traits;
 use crate::progress::Bar;
 use crate::resolve;
@@ -262,6 +263,7 @@ fn opened(file: &ModelFile, args: &DeviceArgs) -> Result<Opened, Failure> {
     let limits = session::limits(args, file, &model)?;
     let dtypes: Vec<DType> = weights.iter().map(|weight| weight.dtype).collect();
     let of = ReportFor { dtypes: &dtypes, n_tokens: 1, context: 0, kv_format: KvFormat::F16 };
+    let fit = Space::of(&args.device).and_then(|space| fit::of_file(file, args, &space));
     let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // The catalog's name is the one that people know.
     let title = file.entry.map(|entry| entry.name.to_owned()).or_else(|| model.name.clone());
@@ -272,6 +274,8 @@ fn opened(file: &ModelFile, args: &DeviceArgs) -> Result<Opened, Failure> {
         context_tokens: limits.config.context_tokens,
         weight_bytes: Report::new(&model.graph, &of).weight_bytes,
         state_bytes: limits.kv_bytes.saturating_add(limits.recurrent_bytes),
+        // Without the device there is nothing to fit; another section says so.
+        workspace_bytes: fit.map_or(0, |fit| fit.needs.workspace_bytes),
         no_chat: file.template(&tokenizer).err().map(|failure| failure.message),
     })
 }

@@ -92,6 +92,7 @@ fn model(weight_bytes: u64, state_bytes: u64) -> Opened {
         context_tokens: 4096,
         weight_bytes,
         state_bytes,
+        workspace_bytes: 250_000_000,
         no_chat: None,
     }
 }

@@ -7,7 +7,7 @@ use crate::output::bytes;
 
 /// Share of a card's memory that others may hold without a word.
 const OTHERS_MAX: f64 = 0.1;
-/// Share of the free memory that weights and state may take: the rest is for the steps' workspace.
+/// Share of the free memory that a model may take without a word: another window, and it would not fit.
 const FULL_MAX: f64 = 0.95;
 /// Programs that are named.
 const NAMED_MAX: usize = 3;
@@ -61,22 +61,24 @@ fn on_device(section: &mut Section, gpu: &Gpu) {
 }
 
 fn needs(model: &Opened) -> (u64, String) {
-    let needed = model.weight_bytes.saturating_add(model.state_bytes);
-    let (weights, state) = (bytes(model.weight_bytes), bytes(model.state_bytes));
-    (needed, format!("{} needed (weights {weights}, keys, values and state {state})", bytes(needed)))
+    let needed = model.weight_bytes.saturating_add(model.state_bytes).saturating_add(model.workspace_bytes);
+    let (weights, state, workspace) =
+        (bytes(model.weight_bytes), bytes(model.state_bytes), bytes(model.workspace_bytes));
+    let parts = format!("weights {weights}, keys, values and state {state}, workspace {workspace}");
+    (needed, format!("{} needed ({parts})", bytes(needed)))
 }
 
 fn in_device(section: &mut Section, gpu: &Gpu, model: &Opened) {
     let free = gpu.free_bytes.unwrap_or(gpu.traits.heap_bytes);
     let (needed, what) = needs(model);
     let sentence = format!("{what}, {} free", bytes(free));
-    // What is left for keys and values beside the weights.
+    // What is left for keys and values.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of a positive number of bytes"
     )]
-    let room = ((free as f64 * FULL_MAX) as u64).saturating_sub(model.weight_bytes);
+    let room = ((free as f64 * FULL_MAX) as u64).saturating_sub(model.weight_bytes.saturating_add(model.workspace_bytes));
     let remedy = match room >> 20 {
         0 => "zinc model list  # a smaller model, or the same in a smaller quantisation".to_owned(),
         mib => format!("zinc --check --kv-memory {mib}MiB  # or a shorter --context, or a smaller model"),
@@ -84,7 +86,7 @@ fn in_device(section: &mut Section, gpu: &Gpu, model: &Opened) {
     match needed {
         needed if needed > free => section.fail(format!("the model does not fit: {sentence}"), remedy),
         needed if needed as f64 > FULL_MAX * free as f64 => {
-            section.warn(format!("the model hardly fits beside the steps' workspace: {sentence}"), remedy);
+            section.warn(format!("the model hardly fits: {sentence}"), remedy);
         }
         _ => section.ok(format!("the model fits: {sentence}")),
     }
@@ -95,7 +97,7 @@ fn in_host(section: &mut Section, model: &Opened, available: u64) {
     let (needed, what) = needs(model);
     let sentence = format!("{what}, {} of memory available", bytes(available));
     let smaller = "zinc model list  # a smaller model, or the same in a smaller quantisation";
-    if model.state_bytes > available {
+    if model.state_bytes.saturating_add(model.workspace_bytes) > available {
         section
             .fail(format!("the model does not fit: {sentence}"), "zinc --check --context 2048  # or a smaller model");
     } else if needed > available {
