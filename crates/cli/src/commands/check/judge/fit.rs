@@ -78,7 +78,8 @@ fn in_device(section: &mut Section, gpu: &Gpu, model: &Opened) {
         clippy::cast_sign_loss,
         reason = "a share of a positive number of bytes"
     )]
-    let room = ((free as f64 * FULL_MAX) as u64).saturating_sub(model.weight_bytes.saturating_add(model.workspace_bytes));
+    let room =
+        ((free as f64 * FULL_MAX) as u64).saturating_sub(model.weight_bytes.saturating_add(model.workspace_bytes));
     let remedy = match room >> 20 {
         0 => "zinc model list  # a smaller model, or the same in a smaller quantisation".to_owned(),
         mib => format!("zinc --check --kv-memory {mib}MiB  # or a shorter --context, or a smaller model"),
