@@ -15,6 +15,7 @@ use zinc_server::models::{DeviceMemory, Known, LoadError, LoadErrorKind, Loaded,
 use crate::args::{DeviceArgs, ModelArgs};
 use crate::device::Devices;
 use crate::failure::{Failure, Kind};
+use crate::fit::{self, Space};
 use crate::output::{dim, note, stderr_colours};
 use crate::resolve::{self, Found};
 use crate::session::{ModelFile, loaded, vocabulary};
@@ -28,6 +29,8 @@ pub(crate) struct Models {
     first_id: String,
     /// Asked of the driver once: it does not change while we run.
     memory: OnceLock<DeviceMemory>,
+    /// What each model of the catalog takes with these settings, in bytes, as far as that can be told.
+    needs: OnceLock<Vec<Option<u64>>>,
 }
 
 impl Models {
@@ -49,12 +52,21 @@ impl Models {
             }
             (None, None) => resolve::usual_id(&folders),
         };
-        Ok(Models { device, folders, file, first_id, memory: OnceLock::new() })
+        Ok(Models { device, folders, file, first_id, memory: OnceLock::new(), needs: OnceLock::new() })
     }
 
     /// The model that is loaded at start.
     pub(crate) fn first_id(&self) -> String {
         self.first_id.clone()
+    }
+
+    /// What models of the catalog take, in its order.
+    fn needs(&self) -> &[Option<u64>] {
+        self.needs.get_or_init(|| {
+            let space = Space::of(&self.device.device).ok();
+            let fit = |entry| fit::of_entry(entry, &self.device, space.as_ref()?).ok();
+            catalog::ENTRIES.iter().map(|entry| fit(entry).map(|fit| fit.needs.total_bytes())).collect()
+        })
     }
 
     /// The file of an id.
@@ -133,7 +145,7 @@ impl Loader for Models {
             context_tokens: self.device.context,
             created_unix: created(path),
         });
-        let of_catalog = catalog::ENTRIES.iter().map(|entry| {
+        let of_catalog = catalog::ENTRIES.iter().zip(self.needs()).map(|(entry, needed)| {
             // A cache that cannot be read holds nothing that could be loaded.
             let installed = self.folders.installed(entry).ok().flatten();
             Known {
@@ -141,7 +153,7 @@ impl Loader for Models {
                 name: Some(entry.name.to_owned()),
                 is_installed: installed.is_some(),
                 size_bytes: Some(entry.size_bytes),
-                memory_bytes: None,
+                memory_bytes: *needed,
                 quantization: Some(entry.quantisation.to_owned()),
                 context_tokens: self.device.context.or(Some(entry.context_tokens)),
                 created_unix: installed.and_then(|installed| created(&installed.path)),
