@@ -46,8 +46,8 @@ void wait() {
 const uint JOINED = ELEMENTS / SPLIT;
 float joined[MATRICES * JOINED];
 
-// A lane's elements of the sum of matrix m that `part` makes, from those of its subgroups. Trip counts are constants here and below: a loop
-// that is not unrolled would put the sums into memory, for the whole kernel.
+// A lane's elements of the sum of matrix m that `part` makes, from those of its subgroups. Trip counts are constants here and
+// below: a loop that is not unrolled would put the sums into memory, for the whole kernel.
 void join(Sums own, uint part, uint z, uint m) {
     coopMatStore(own, out_tile, gl_SubgroupID * TILE * TILE, TILE, gl_CooperativeMatrixLayoutColumnMajor);
     wait();

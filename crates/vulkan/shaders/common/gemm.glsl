@@ -1,6 +1,7 @@
 // What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
-// memory. The includer defines VALUE, what a tile consists of, PER_EIGHT, how many of them eight elements are, and PUT, which puts
-// eight at a place that counts eights, and PUT_WEIGHTS, which does so with weights s.x q + s.y; it has included dequant.glsl and the parameters.
+// memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
+// eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y. It has included dequant.glsl and
+// the parameters.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
 // times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
