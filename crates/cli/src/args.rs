@@ -124,7 +124,7 @@ pub(crate) struct DeviceArgs {
     pub(crate) device: String,
     /// Longest time in milliseconds that a part of a step may hold a GPU's queue, by estimate: a desktop on the same card stays
     /// fluent with 20, and the driver's watchdog is far with the default.
-    #[arg(long, value_name = "MS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "MS", default_value_t = zinc_vulkan::split::LIMIT_MS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) part_ms: u32,
     /// Threads of the CPU device (default: the cores of this machine).
     #[arg(long, value_name = "N")]

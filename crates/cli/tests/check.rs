@@ -2,22 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 fn tiny() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny/llama-a.F32.gguf")
+    common::tiny("llama-a.F32.gguf")
 }
 
+/// Without any Vulkan driver.
 fn zinc(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
-    command.args(args).env("HOME", folder).env("XDG_CACHE_HOME", folder.join("cache"));
-    command.env("XDG_CONFIG_HOME", folder.join("config")).env("HF_ENDPOINT", "http://127.0.0.1:9");
-    command.env("VK_DRIVER_FILES", "/nonexistent").env("VK_ICD_FILENAMES", "/nonexistent").stdin(Stdio::null());
+    let mut command = common::zinc(folder, args);
+    command.env("VK_DRIVER_FILES", "/nonexistent").env("VK_ICD_FILENAMES", "/nonexistent");
     command
 }
 

@@ -2,20 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
-fn tiny(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny").join(name)
-}
+use common::tiny;
 
-/// Runs `zinc` with a cache folder of its own and no network to fall back on.
+/// Runs `zinc` without programs that it could call.
 fn zinc(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
-    command.args(args).env("HOME", folder).env("XDG_CACHE_HOME", folder.join("cache"));
-    command.env("HF_ENDPOINT", "http://127.0.0.1:9").env("PATH", "").env_remove("HF_TOKEN");
-    command.stdin(Stdio::null()).output().unwrap()
+    common::zinc(folder, args).env("PATH", "").output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

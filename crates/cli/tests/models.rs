@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 use std::thread;
 
-fn tiny(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny").join(name)
-}
+use common::tiny;
 
 /// A hub with one repository that has one model; it serves until the test ends.
 fn hub(model: Vec<u8>) -> String {
@@ -58,10 +58,7 @@ impl User {
     }
 
     fn zinc(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
-        command.args(args).env("HOME", self.home.path()).env("XDG_CACHE_HOME", self.home.path().join("cache"));
-        command.env("HF_ENDPOINT", &self.hub).env("PATH", "").env_remove("HF_TOKEN").stdin(Stdio::null());
-        command.output().unwrap()
+        common::zinc(self.home.path(), args).env("HF_ENDPOINT", &self.hub).env("PATH", "").output().unwrap()
     }
 
     /// Standard output of a command that works.

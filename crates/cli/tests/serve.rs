@@ -3,20 +3,17 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-fn tiny() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny/llama-a.F32.gguf")
-}
+use common::zinc;
 
-fn zinc(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
-    command.args(args).env("HOME", folder).env("XDG_CACHE_HOME", folder.join("cache"));
-    command.env("HF_ENDPOINT", "http://127.0.0.1:9").env_remove("HF_TOKEN").stdin(Stdio::null());
-    command
+fn tiny() -> PathBuf {
+    common::tiny("llama-a.F32.gguf")
 }
 
 /// Starts a server and reads its standard error up to the line with the address.

@@ -86,7 +86,7 @@ impl Device {
         let gpu = Arc::new(Gpu::open(id)?);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
         let tuning = Tuning::of(&gpu.traits);
-        Ok(Device { gpu, pipelines, tuning, part_limit: split::LIMIT, file: None })
+        Ok(Device { gpu, pipelines, tuning, part_limit: Duration::from_millis(split::LIMIT_MS.into()), file: None })
     }
 
     /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
@@ -98,7 +98,13 @@ impl Device {
         let file = PipelineFile::open(folder, &gpu.candidate);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, file.bytes())?));
         let tuning = Tuning::of(&gpu.traits);
-        Ok(Device { gpu, pipelines, tuning, part_limit: split::LIMIT, file: Some(Arc::new(Mutex::new(file))) })
+        Ok(Device {
+            gpu,
+            pipelines,
+            tuning,
+            part_limit: Duration::from_millis(split::LIMIT_MS.into()),
+            file: Some(Arc::new(Mutex::new(file))),
+        })
     }
 
     /// What the driver has compiled so far, for the next start.
@@ -405,7 +411,7 @@ impl Backend for Vulkan {
     }
 
     fn product_tolerance(&self) -> f32 {
-        let has_cores = self.device.gpu.traits.matrix_tile.is_some() && self.device.tuning.matrix_cores;
+        let has_cores = self.device.tuning.matrix_side(&self.device.gpu.traits).is_some();
         match (has_cores, self.device.tuning.integer_dot) {
             (true, _) => F16_PRODUCTS,
             (false, true) => INTEGER_PRODUCTS,

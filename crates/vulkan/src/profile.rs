@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use ash::vk;
-use zinc_gguf::DType;
 use zinc_graph::Graph;
 use zinc_graph::backend::{KvFormat, PhaseTime};
 use zinc_graph::report::{ReportFor, node_bytes, node_label};
@@ -39,7 +38,7 @@ impl Profile {
         if gpu.traits.timestamp_ns == 0.0 {
             return Err(Error::Missing { device: gpu.candidate.name.clone(), missing: "timestamps" });
         }
-        let dtypes: Vec<DType> = weights.placed.iter().map(|(dtype, _)| *dtype).collect();
+        let dtypes = weights.dtypes();
         // Keys are left out: their number differs from step to step.
         let of = ReportFor { dtypes: &dtypes, n_tokens: u64::from(n_tokens), context: 0, kv_format };
         let phase = |nodes: &Vec<usize>| {

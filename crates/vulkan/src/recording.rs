@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ash::vk;
-use zinc_gguf::DType;
 use zinc_graph::backend::{BackendError, PhaseTime, PlanOptions, StateSizes};
 use zinc_graph::batch::PAGE_TOKENS;
 use zinc_graph::ops::{NormRope, Op, RopeKvWrite};
@@ -230,7 +229,7 @@ fn no_value(graph: &Graph, value: ValueId) -> BackendError {
 
 /// The phases of each part of a step, and what it does.
 fn cut(parts: &Parts<'_>, graph: &Graph, nodes: &[Vec<usize>], n_tokens: u32) -> (Vec<Range<usize>>, Vec<String>) {
-    let dtypes: Vec<DType> = parts.weights.placed.iter().map(|(dtype, _)| *dtype).collect();
+    let dtypes = parts.weights.dtypes();
     let context = u64::from(parts.state.n_pages) * PAGE_TOKENS as u64;
     let kv_format = parts.state.kv_format;
     let of = ReportFor { dtypes: &dtypes, n_tokens: u64::from(n_tokens), context, kv_format };

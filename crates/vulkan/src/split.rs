@@ -11,8 +11,8 @@ use ash::vk;
 use zinc_graph::Graph;
 use zinc_graph::report::{ReportFor, node_bytes, node_flops, node_label};
 
-/// Longest part of a step, unless the caller says otherwise.
-pub const LIMIT: Duration = Duration::from_millis(300);
+/// Milliseconds of the longest part of a step, unless the caller says otherwise.
+pub const LIMIT_MS: u32 = 300;
 
 /// Rates of a slow device of some kind: assumptions, not measurements.
 #[derive(Clone, Copy, Debug)]

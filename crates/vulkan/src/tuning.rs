@@ -145,6 +145,12 @@ impl Tuning {
         }
     }
 
+    /// Side of the device's matrices, where there are any and they are used.
+    #[must_use]
+    pub fn matrix_side(&self, traits: &Traits) -> Option<u32> {
+        traits.matrix_tile.filter(|_| self.matrix_cores)
+    }
+
     /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x200`.
     ///
     /// # Errors

@@ -83,6 +83,12 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// The storage type of each.
+    #[must_use]
+    pub fn dtypes(&self) -> Vec<DType> {
+        self.placed.iter().map(|(dtype, _)| *dtype).collect()
+    }
+
     /// Copies weights that were checked against the graph to the device.
     ///
     /// # Errors

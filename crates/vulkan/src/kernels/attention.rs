@@ -96,12 +96,10 @@ impl Recorder<'_> {
 
     /// One kernel for sequences with few tokens in the step and one for the others, side by side.
     pub(super) fn attention(&mut self, node: &Node, op: &Attention) -> Result<Vec<Dispatch>, Error> {
-        let tile = self.traits.matrix_tile.filter(|tile| {
-            self.tuning.matrix_cores
-                && self.half() == 1
-                && op.head_dim.is_multiple_of(*tile)
-                && op.head_dim <= TILES_HEAD_MAX
-        });
+        let tile = self
+            .tuning
+            .matrix_side(self.traits)
+            .filter(|tile| self.half() == 1 && op.head_dim.is_multiple_of(*tile) && op.head_dim <= TILES_HEAD_MAX);
         let few = self.tuning.attention_few;
         match tile {
             Some(tile) if self.at.bucket.tokens > few => {

@@ -167,9 +167,15 @@ impl Recorder<'_> {
     }
 
     pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Dispatch, Error> {
+        let product = self.product_of_experts(node, op);
+        self.product(&product)
+    }
+
+    /// One matrix for each expert, with a bias if the node has one.
+    fn product_of_experts(&self, node: &Node, op: ExpertMatmul) -> Product {
         let w = self.weight(node.weights.as_slice()[0]);
         let other = self.optional_weight(node, 1);
-        self.product(&Product {
+        Product {
             op: node.op.name(),
             x: node.inputs.as_slice()[0],
             y: node.outputs.as_slice()[0],
@@ -187,7 +193,7 @@ impl Recorder<'_> {
             n_used: op.n_used,
             expert_rows: op.n_out,
             up_row: 0,
-        })
+        }
     }
 
     /// For steps of few tokens: `Vulkan` does not fuse it where the slots are sorted by expert.
@@ -201,26 +207,17 @@ impl Recorder<'_> {
             let w2 = self.weight(node.weights.as_slice()[1]);
             (w2, self.optional_weight(node, 2), self.optional_weight(node, 3), 0)
         };
-        let expert_rows = op.n_out + up_row;
-        self.product(&Product {
-            op: node.op.name(),
-            x: node.inputs.as_slice()[0],
-            y: node.outputs.as_slice()[0],
-            n_in: op.n_in,
-            n_out: op.n_out,
-            w,
+        let product = Product {
             w2,
             other,
             other2,
             epilogue: if other == 0 { Epilogue::Glu } else { Epilogue::GluBias },
             activation: Some(p.glu.activation),
-            experts: if op.n_parts == 1 { Experts::OfToken } else { Experts::OfSlot },
-            norm: None,
-            ids: Some(node.inputs.as_slice()[1]),
-            n_used: op.n_used,
-            expert_rows,
+            expert_rows: op.n_out + up_row,
             up_row,
-        })
+            ..self.product_of_experts(node, op)
+        };
+        self.product(&product)
     }
 
     fn product(&mut self, p: &Product) -> Result<Dispatch, Error> {
@@ -237,11 +234,6 @@ impl Recorder<'_> {
     /// Whether products of x without experts go to a matrix-matrix kernel.
     pub(super) fn is_many(&self, x: ValueId) -> bool {
         self.rows(x).most > self.tuning.gemm_above
-    }
-
-    /// Whether the matrix-matrix kernel is that of matrix cores.
-    pub(super) fn has_matrix_cores(&self) -> bool {
-        self.traits.matrix_tile.is_some() && self.tuning.matrix_cores
     }
 
     fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
@@ -341,7 +333,7 @@ impl Recorder<'_> {
     /// The kernel and tile for products of `tokens` tokens with `matrices` matrices, `n_out` rows of `n_in` weights
     /// each.
     fn tile(&self, tokens: u32, n_in: u32, n_out: u32, matrices: u32) -> Tiled {
-        let matrix = self.traits.matrix_tile.filter(|_| self.tuning.matrix_cores);
+        let matrix = self.tuning.matrix_side(self.traits);
         let [of_16, of_32, of_64, of_many] = self.tuning.tiles;
         let mut tile = match tokens {
             0..=16 => of_16,

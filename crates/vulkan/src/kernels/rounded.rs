@@ -14,7 +14,7 @@ impl Recorder<'_> {
     pub(super) fn find_rounded(&mut self) {
         let graph = self.at.graph;
         let mut rounded = vec![false; graph.values.len()];
-        if !self.has_matrix_cores() || self.at.keep_values {
+        if self.tuning.matrix_side(self.traits).is_none() || self.at.keep_values {
             self.rounded = rounded;
             return;
         }
