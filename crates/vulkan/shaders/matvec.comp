@@ -1,14 +1,17 @@
 // y[t][o] = sum_k W[o][k] x[t][k], for few tokens; epilogues: + bias, + residual, act(gate) * up, experts. NORM: x is first
 // divided by its root mean square and multiplied by the norm's weight.
-// Axes: t up to NT tokens of the group, o outputs, k inputs. Launch: (ceil(n_out / (ROWS * subgroups)), ceil(rows / NT)).
+// Axes: t up to NT tokens of the group, o outputs, k inputs. LANES lanes share a row, so a subgroup makes SUBGROUP / LANES times
+// ROWS outputs (of each matrix) at a time. Launch: (up to ceil(n_out / (outputs of a workgroup)), ceil(rows / NT)).
 //
-// The workgroup brings x to shared memory, UNITS units of 32 columns at a time, in the order in which lanes read it: neighbours
-// side by side. A subgroup makes ROWS outputs (of each matrix) of NT tokens; its lanes stride over units, and the next units
-// are under way while the last are multiplied. The norm's weight is applied on the way to shared memory, its root to the sums.
+// The workgroup brings x to shared memory in the order in which lanes read it: neighbours side by side. RESIDENT: all of it at
+// once, and the subgroups go on to further rows, as many as there are workgroups apart. Else UNITS units of 32 columns at a time.
+// The lanes of a row stride over its items of WIDE units, the next item under way while the last is multiplied. Where an item lies
+// in a block is the same in every turn, so that scales are found once. The norm's weight is applied on the way to shared memory,
+// its root to the sums.
 //
-// INTEGER: sixteen columns of x become integers of 16 bits with one scale, x = scale (256 high + low), each part a signed byte;
-// four products with stored bytes are one instruction then, two with both parts, and the error of x is 2^-16 of the largest of
-// its sixteen. Otherwise, and for F32, F16 and BF16, all in f32.
+// INTEGER: 32 columns of x become integers of 16 bits with one scale, x = scale (256 high + low), each part a signed byte; four
+// products with stored bytes are one instruction then, two with both parts, and the error of x is 2^-16 of the largest of its 32.
+// Otherwise, and for F32, F16 and BF16, all in f32.
 // An expert has expert_rows rows of a matrix, which may hold gate and up: up then begins at row up_row of the expert.
 // Bytes: the matrix once per group of NT tokens (two matrices for GLU), x once per workgroup from cache.
 #version 460
@@ -22,208 +25,335 @@ layout(constant_id = 6) const uint ACTIVATION = 0;
 layout(constant_id = 7) const uint EXPERTS = 0;  // 1: one input row a token, 2: one a (token, slot)
 layout(constant_id = 8) const uint DTYPE2 = 0;   // of the second matrix
 layout(constant_id = 9) const uint NORM = 0;
-layout(constant_id = 10) const uint UNITS = 64;  // a multiple of the subgroup's size
+layout(constant_id = 10) const uint UNITS = 64;  // a multiple of 8 and of LANES * WIDE, or all
 layout(constant_id = 11) const uint INTEGER = 0;
+layout(constant_id = 12) const uint RESIDENT = 0;
+layout(constant_id = 13) const uint LANES = 32;  // a power of two
+layout(constant_id = 14) const uint WIDE = 1;    // 2, or 1 for an odd number of units
+layout(constant_id = 15) const uint PARTS = 8;   // fours of x of an item: as words 8 a unit, as integers as below
+layout(constant_id = 16) const uint EXACT = 0;   // every lane has an item in every turn
 const uint MATRICES = EPILOGUE >= 3 ? 2 : 1;
+const uint MADE = ROWS * (SUBGROUP / LANES); // outputs of a subgroup at a time
+const uint TURN = LANES * WIDE;              // units of a turn
+const uint ITEMS = UNITS / WIDE;
+const uint HELD = (NT * UNITS * 2 + WORKGROUP - 1) / WORKGROUP; // sixteens of x that a thread brings
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 
 #include "common/params/matvec.glsl"
 
 bool is_integer(uint dtype) { return INTEGER == 1 && !is_float(dtype); }
+// Whether the 16 weights of half a and of half b have scales of their own though they are neighbours.
+bool is_fine(uint dtype) { return dtype == Q6_K || dtype == Q2_K || dtype == Q3_K; }
+// Whether q - 128 is not yet the weight without its scale.
+bool has_minimum(uint dtype) { return centre(dtype) != 128.0; }
+// Whether half a of both units of an item are neighbours, and half b: otherwise a and b of each unit are.
+bool is_crossed(uint dtype) { return dtype == Q4_K || dtype == Q5_K || dtype == Q6_K; }
 
-// [token][part][unit]. A part is four columns of x: four of half a, four of half b. As integers: high and low of half a, high and
-// low of half b, and then scale and sum of half a and of half b.
-const uint PARTS = 8;
-shared vec4 xs[NT * PARTS * UNITS];
+// [token][part][item]. Group g of an item is 32 neighbouring columns, in sixteens k. As words: four columns a part, 8 parts a
+// group. As integers: part 4 g + 2 k is the high bytes, the next the low ones; behind the groups scale and sum of each; and, if
+// the type is fine and has minima, the sums of the sixteens.
+shared vec4 xs[NT * PARTS * ITEMS];
 
-// [matrix][row][token], and of each token the squares of this thread's x.
+// [matrix][row][token], and of each token the squares of this thread's x and what x is divided by.
 float sums[MATRICES * ROWS * NT];
-float squares[NT];
+float squares[NT], inverse[NT];
 
-Raw raws[MATRICES * ROWS];
-vec4 floats[MATRICES * ROWS * 8];
-Unit now[MATRICES * ROWS];
+// [matrix][row][unit].
+Raw raws[MATRICES * ROWS * WIDE];
+vec4 floats[MATRICES * ROWS * WIDE * 8];
+Unit now[MATRICES * ROWS * WIDE];
 
-// First byte of row r of matrix m, of those of the product that begin at row `base`.
+// [matrix][row]: where this lane's row begins in bytes, and the row it makes next.
+uint here[MATRICES * ROWS], there[MATRICES * ROWS];
+
+uint lane() { return gl_SubgroupInvocationID % LANES; }
+// First unit of this lane's item in the first turn.
+uint lane_unit() { return EXACT == 1 ? lane() * WIDE : min(lane() * WIDE, n_in / 32 - WIDE); }
+
+// Where row r of matrix m begins for this lane, of those that begin at output `first` of the product at row `base`.
 uint row_at(uint m, uint r, uint base, uint first) {
-    return (base + m * up_row + min(first + r, n_out - 1)) * (m == 0 ? row_bytes : row_bytes2);
+    uint o = first + r * (SUBGROUP / LANES) + gl_SubgroupInvocationID / LANES;
+    return (base + m * up_row + min(o, n_out - 1)) * (m == 0 ? row_bytes : row_bytes2);
 }
 
-// Matrices from..to, all of one type.
-void load_weights(uint dtype, uint from, uint to, uint base, uint first, uint u) {
+// Bytes from a row's begin to the items of a turn; a lane that has no item there takes its first.
+uint turn_at(uint m, uint turn) {
+    if (EXACT == 0 && turn * TURN + lane() * WIDE >= n_in / 32) return 0;
+    return turn * ((m == 0 ? row_bytes : row_bytes2) * TURN / (n_in / 32));
+}
+
+// Matrices from..to, all of one type: this lane's item of that turn, of the next rows if `is_next`.
+void load_weights(uint dtype, uint from, uint to, bool is_next, uint turn) {
     [[unroll]] for (uint m = from; m < to; m++) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            uint row = row_at(m, r, base, first), at = m * ROWS + r;
+            uint mr = m * ROWS + r, row = (is_next ? there[mr] : here[mr]) + turn_at(m, turn), u = lane_unit(), at = mr * WIDE;
             U8s matrix = m == 0 ? w : w2;
             if (is_float(dtype)) {
-                [[unroll]] for (uint i = 0; i < 8; i++) floats[at * 8 + i] = load_floats(dtype, matrix, row, 32 * u + 4 * i);
-            } else {
+                [[unroll]] for (uint j = 0; j < 8 * WIDE; j++) floats[at * 8 + j] = load_floats(dtype, matrix, row, 32 * u + 4 * j);
+            } else if (WIDE == 1) {
                 raws[at] = load_raw(dtype, matrix, row, u);
+            } else {
+                load_raws(dtype, matrix, row, u, raws[at], raws[at + 1]);
             }
         }
     }
 }
 
-uint bytes_of(ivec4 v) { return (v.x & 255) | ((v.y & 255) << 8) | ((v.z & 255) << 16) | (v.w << 24); }
+uint bytes_of(uvec4 v) { return (v.x & 255) | ((v.y & 255) << 8) | ((v.z & 255) << 16) | (v.w << 24); }
 
-// Puts four columns where they belong; `at` is their unit and half, i their place among the four fours of the half. The fours of a
-// half are those of neighbouring lanes.
-void put_x(uint dtype, uint t, uvec2 at, uint i, vec4 v) {
+// Puts sixteen columns where they belong: number c of the token's. A neighbouring lane has the sixteen that share their scale.
+void put_x(uint dtype, uint t, uint c, vec4 v[4], bool is_there) {
+    uint columns = c / 2, k = c % 2, item = columns / WIDE, g = columns % WIDE;
+    if (dtype == Q6_K) {
+        item = 4 * (columns >> 3) + 2 * ((columns >> 2) & 1) + (columns & 1);
+        g = (columns >> 1) & 1;
+    }
     if (!is_integer(dtype)) {
-        xs[(t * PARTS + at.y * 4 + i) * UNITS + at.x] = v;
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            if (is_there) xs[(t * PARTS + 8 * g + 4 * k + i) * ITEMS + item] = v[i];
+        }
         return;
     }
-    vec4 size = abs(v);
-    float most = max(max(size.x, size.y), max(size.z, size.w)), sum = v.x + v.y + v.z + v.w;
-    [[unroll]] for (uint m = 1; m < 4; m *= 2) {
-        most = max(most, subgroupShuffleXor(most, m));
-        sum += subgroupShuffleXor(sum, m);
+    vec4 size = max(max(abs(v[0]), abs(v[1])), max(abs(v[2]), abs(v[3]))), all = v[0] + v[1] + v[2] + v[3];
+    float most = max(max(size.x, size.y), max(size.z, size.w)), half_sum = all.x + all.y + all.z + all.w;
+    most = max(most, subgroupShuffleXor(most, 1));
+    float sum = half_sum + subgroupShuffleXor(half_sum, 1);
+    // 32,512 is 127 times 256, so that the high part fits with the low one rounded to nearest. Added to 1.5 times 2^23, a number
+    // has its integer in the low bits.
+    float to_integer = most > 0 ? 32512.0 / most : 0.0;
+    uvec4 high, low;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uvec4 n = floatBitsToUint(v[i] * to_integer + 12582912.0);
+        high[i] = bytes_of((n + 128) >> 8);
+        low[i] = bytes_of(n);
     }
-    // 32,512 is 127 times 256, so that the high part fits with the low one rounded to nearest.
-    float scale = most / 32512.0;
-    ivec4 n = ivec4(round(v * (most > 0 ? 32512.0 / most : 0.0))), high = (n + 128) >> 8, low = n - high * 256;
-    xs[(t * PARTS + 2 * at.y) * UNITS + at.x][i] = uintBitsToFloat(bytes_of(high));
-    xs[(t * PARTS + 2 * at.y + 1) * UNITS + at.x][i] = uintBitsToFloat(bytes_of(low));
-    if (i < 2) xs[(t * PARTS + 4) * UNITS + at.x][2 * at.y + i] = i == 0 ? scale : sum;
+    if (!is_there) return;
+    uint part = t * PARTS + 4 * g + 2 * k, end = (t * PARTS + 4 * WIDE) * ITEMS + item;
+    xs[part * ITEMS + item] = uintBitsToFloat(high);
+    xs[(part + 1) * ITEMS + item] = uintBitsToFloat(low);
+    xs[end][2 * g + k] = k == 0 ? most / 32512.0 : sum;
+    if (is_fine(dtype) && has_minimum(dtype)) xs[end + ITEMS][2 * g + k] = half_sum;
 }
 
-// Columns of units u0.. of all tokens.
-void bring_x(uint dtype, uint u0, uint t0, uint count, bool with_squares) {
-    uint n = min(UNITS, n_in / 32 - u0) * 8, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    [[unroll]] for (uint t = 0; t < NT; t++) {
-        if (t >= count) break;
-        uint x0 = (EXPERTS == 1 ? (t0 + t) / n_used : t0 + t) * (n_in / 4);
-        for (uint i = thread; i < n; i += WORKGROUP) {
-            vec4 v = Vec4s(x).v[x0 + 8 * u0 + i];
-            if (NORM == 1) {
-                if (with_squares) squares[t] += dot(v, v);
-                v *= Vec4s(norm).v[8 * u0 + i];
-            }
-            uvec2 at = unit_of(dtype, 2 * u0 + i / 4);
-            put_x(dtype, t, uvec2(at.x - u0, at.y), i % 4, v);
+uint input_row(uint t) { return (EXPERTS == 1 ? t / n_used : t) * (n_in / 4); }
+
+// Columns of units u0.. of NT tokens from t0 on. The first weights are asked for behind x, since loads come back in order, and
+// come while x is worked on.
+void bring_x(uint dtype, uint from, uint to, uint u0, uint t0) {
+    uint n = min(UNITS, n_in / 32 - u0) * 2, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
+    vec4 held[HELD * 4], by[HELD * 4];
+    [[unroll]] for (uint h = 0; h < HELD; h++) {
+        uint s = thread + h * WORKGROUP, t = min(s / (2 * UNITS), NT - 1), c = 8 * u0 + 4 * min(s % (2 * UNITS), n - 1);
+        uint x0 = input_row(min(t0 + t, rows_max - 1)) + c;
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            held[h * 4 + i] = Vec4s(x).v[x0 + i];
+            if (NORM == 1) by[h * 4 + i] = Vec4s(norm).v[c + i];
         }
     }
+    if (u0 == 0) load_weights(dtype, from, to, false, 0);
+    [[unroll]] for (uint h = 0; h < HELD; h++) {
+        uint s = thread + h * WORKGROUP, t = s / (2 * UNITS), c = s % (2 * UNITS);
+        bool is_there = t < NT && c < n;
+        vec4 v[4];
+        float square = 0;
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            v[i] = held[h * 4 + i];
+            if (NORM == 1) {
+                square += dot(v[i], v[i]);
+                v[i] *= by[h * 4 + i];
+            }
+        }
+        if (NORM == 1 && from == 0) {
+            [[unroll]] for (uint i = 0; i < NT; i++) squares[i] += is_there && i == t ? square : 0.0;
+        }
+        put_x(dtype, t, c, v, is_there);
+    }
 }
 
-// Adds unit number `place` of shared memory, times the weights `now` of matrices from..to.
+// The sixteen weights k of group g of row mr.
+uvec4 bytes_at(uint dtype, uint mr, uint g, uint k) {
+    if (is_crossed(dtype)) return g == 0 ? now[mr * WIDE + k].a : now[mr * WIDE + k].b;
+    return k == 0 ? now[mr * WIDE + g].a : now[mr * WIDE + g].b;
+}
+vec2 scale_at(uint dtype, uint mr, uint g, uint k) {
+    if (is_crossed(dtype)) return g == 0 ? now[mr * WIDE + k].sa : now[mr * WIDE + k].sb;
+    return k == 0 ? now[mr * WIDE + g].sa : now[mr * WIDE + g].sb;
+}
+
+// Sums of products of four words with the high bytes, and with the low ones. The words are taken as q - 128, since two signed
+// bytes are what every GPU multiplies fast; a scale's minimum is raised by 128 scales in turn, which leaves nothing of it for most.
+ivec2 products(ivec4 high, ivec4 low, uvec4 q) {
+    ivec2 n = ivec2(0);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        int word = int(q[i] ^ 0x80808080u);
+        n.x += dotPacked4x8EXT(high[i], word);
+        n.y += dotPacked4x8EXT(low[i], word);
+    }
+    return n;
+}
+
+// Adds item number `place` of shared memory, times the weights `now` of matrices from..to.
 void multiply(uint dtype, uint from, uint to, uint place, float live, uint count) {
     [[unroll]] for (uint t = 0; t < NT; t++) {
         if (NT > 1 && t >= count) break;
-        vec4 part[PARTS];
-        [[unroll]] for (uint i = 0; i < PARTS; i++) part[i] = xs[(t * PARTS + i) * UNITS + place];
+        uint x0 = t * PARTS * ITEMS + place;
         if (is_integer(dtype)) {
-            ivec4 ah = floatBitsToInt(part[0]), al = floatBitsToInt(part[1]), bh = floatBitsToInt(part[2]), bl = floatBitsToInt(part[3]);
-            [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
-                ivec4 n = ivec4(0);
-                [[unroll]] for (uint i = 0; i < 4; i++) {
-                    n.x += dotPacked4x8EXT(ah[i], now[mr].a[i]);
-                    n.y += dotPacked4x8EXT(al[i], now[mr].a[i]);
-                    n.z += dotPacked4x8EXT(bh[i], now[mr].b[i]);
-                    n.w += dotPacked4x8EXT(bl[i], now[mr].b[i]);
+            vec4 ends = xs[x0 + 4 * WIDE * ITEMS], fine = vec4(0);
+            if (is_fine(dtype) && has_minimum(dtype)) fine = xs[x0 + (4 * WIDE + 1) * ITEMS];
+            [[unroll]] for (uint g = 0; g < WIDE; g++) {
+                ivec4 part[4];
+                [[unroll]] for (uint i = 0; i < 4; i++) part[i] = floatBitsToInt(xs[x0 + (4 * g + i) * ITEMS]);
+                [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
+                    ivec2 n0 = products(part[0], part[1], bytes_at(dtype, mr, g, 0));
+                    ivec2 n1 = products(part[2], part[3], bytes_at(dtype, mr, g, 1));
+                    vec2 s0 = scale_at(dtype, mr, g, 0), s1 = scale_at(dtype, mr, g, 1);
+                    float sum;
+                    if (is_fine(dtype)) {
+                        sum = ends[2 * g] * (s0.x * float(256 * n0.x + n0.y) + s1.x * float(256 * n1.x + n1.y));
+                        if (has_minimum(dtype)) sum += (s0.y + 128 * s0.x) * fine[2 * g] + (s1.y + 128 * s1.x) * fine[2 * g + 1];
+                    } else {
+                        n0 += n1;
+                        sum = s0.x * (ends[2 * g] * float(256 * n0.x + n0.y));
+                        if (has_minimum(dtype)) sum += (s0.y + 128 * s0.x) * ends[2 * g + 1];
+                    }
+                    sums[mr * NT + t] += EXACT == 1 ? sum : live * sum;
                 }
-                vec2 sa = now[mr].sa, sb = now[mr].sb;
-                float a = part[4].x * float(256 * n.x + n.y), b = part[4].z * float(256 * n.z + n.w);
-                sums[mr * NT + t] += live * (sa.x * a + sa.y * part[4].y + (sb.x * b + sb.y * part[4].w));
             }
             continue;
         }
-        vec4 one = vec4(1);
-        float all_a = dot(part[0] + part[1] + part[2] + part[3], one), all_b = dot(part[4] + part[5] + part[6] + part[7], one);
-        [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
-            float a = 0, b = 0;
-            [[unroll]] for (uint i = 0; i < 4; i++) {
-                a += dot(raised(now[mr].a[i]) - 1024.0, part[i]);
-                b += dot(raised(now[mr].b[i]) - 1024.0, part[4 + i]);
-            }
-            vec2 sa = now[mr].sa, sb = now[mr].sb;
-            sums[mr * NT + t] += live * (sa.x * a + sa.y * all_a + (sb.x * b + sb.y * all_b));
-        }
-    }
-}
-
-void product(uint dtype, uint from, uint to, uint base, uint first, uint t0, uint count) {
-    uint n_units = n_in / 32, lane = gl_SubgroupInvocationID;
-    load_weights(dtype, from, to, base, first, min(lane, n_units - 1));
-    for (uint u0 = 0; u0 < n_units; u0 += SUBGROUP) {
-        if (u0 % UNITS == 0) {
-            barrier();
-            bring_x(dtype, u0, t0, count, from == 0);
-            barrier();
-        }
-        // No branch from here on, so that the loads are under way while the last are worked on: past the end, the last unit
-        // stands in and counts nothing.
-        Raw raws_now[MATRICES * ROWS];
-        vec4 floats_now[MATRICES * ROWS * 8];
-        [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
-            raws_now[mr] = raws[mr];
-            if (is_float(dtype)) {
-                [[unroll]] for (uint i = 0; i < 8; i++) floats_now[mr * 8 + i] = floats[mr * 8 + i];
-            }
-        }
-        load_weights(dtype, from, to, base, first, min(u0 + SUBGROUP + lane, n_units - 1));
-        uint u = min(u0 + lane, n_units - 1);
-        float live = u0 + lane < n_units ? 1.0 : 0.0;
-        if (is_float(dtype)) {
-            [[unroll]] for (uint t = 0; t < NT; t++) {
-                if (NT > 1 && t >= count) break;
+        [[unroll]] for (uint g = 0; g < WIDE; g++) {
+            [[unroll]] for (uint k = 0; k < 2; k++) {
+                vec4 part[4];
+                [[unroll]] for (uint i = 0; i < 4; i++) part[i] = xs[x0 + (8 * g + 4 * k + i) * ITEMS];
+                float all = dot(part[0] + part[1] + part[2] + part[3], vec4(1));
                 [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
                     float sum = 0;
-                    [[unroll]] for (uint i = 0; i < 8; i++) sum += dot(floats_now[mr * 8 + i], xs[(t * PARTS + i) * UNITS + u % UNITS]);
-                    sums[mr * NT + t] += live * sum;
+                    if (is_float(dtype)) {
+                        [[unroll]] for (uint i = 0; i < 4; i++) sum += dot(floats[(mr * WIDE + g) * 8 + 4 * k + i], part[i]);
+                    } else {
+                        uvec4 q = bytes_at(dtype, mr, g, k);
+                        vec2 s = scale_at(dtype, mr, g, k);
+                        [[unroll]] for (uint i = 0; i < 4; i++) sum += dot(raised(q[i]) - 1024.0, part[i]);
+                        sum = s.x * sum + s.y * all;
+                    }
+                    sums[mr * NT + t] += EXACT == 1 ? sum : live * sum;
                 }
             }
-            continue;
         }
-        [[unroll]] for (uint m = from; m < to; m++) {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint mr = m * ROWS + r, row = row_at(m, r, base, first);
-                U8s matrix = m == 0 ? w : w2;
-                now[mr] = make_bytes(dtype, matrix, row, u, raws_now[mr]);
-            }
-        }
-        multiply(dtype, from, to, u % UNITS, live, count);
     }
 }
 
-void main() {
-    uint first = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS;
-    uint total = n_rows(step, rows) * (EXPERTS == 0 ? 1 : n_used);
-    uint t0 = gl_WorkGroupID.y * NT;
-    if (t0 >= total) return;
-    uint count = min(NT, total - t0);
-    uint expert = EXPERTS == 0 ? 0 : ids.v[t0];
-    [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = 0;
-    [[unroll]] for (uint t = 0; t < NT; t++) squares[t] = 0;
-    if (MATRICES == 2 && DTYPE != DTYPE2) {
-        product(DTYPE, 0, 1, expert * expert_rows, first, t0, count);
-        product(DTYPE2, 1, 2, expert * expert_rows, first, t0, count);
-    } else {
-        product(DTYPE, 0, MATRICES, expert * expert_rows, first, t0, count);
-    }
-    [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = subgroupAdd(sums[i]);
-    if (NORM == 1) {
-        [[unroll]] for (uint t = 0; t < NT; t++) {
-            float inverse = inversesqrt(workgroup_sum(squares[t]) / float(n_in) + eps);
-            [[unroll]] for (uint mr = 0; mr < MATRICES * ROWS; mr++) sums[mr * NT + t] *= inverse;
+// All items of the rows `here`. Behind them those of `there` get under way, if there are any.
+void walk(uint dtype, uint from, uint to, bool has_next, uint t0, uint count) {
+    uint n_turns = (n_in / 32 + TURN - 1) / TURN, stage = 0;
+    for (uint turn = 0; turn < n_turns; turn++) {
+        if (RESIDENT == 0 && turn * TURN % UNITS == 0) {
+            barrier();
+            bring_x(dtype, from, to, turn * TURN, t0);
+            barrier();
+            stage = turn * LANES;
         }
+        float live = turn * TURN + lane() * WIDE < n_in / 32 ? 1.0 : 0.0;
+        // What stands in for an item past the end is one that is in shared memory, and counts nothing.
+        uint place = EXACT == 1 || live > 0 ? turn * LANES + lane() - stage : 0;
+        if (is_float(dtype)) {
+            multiply(dtype, from, to, place, live, count);
+        } else {
+            [[unroll]] for (uint m = from; m < to; m++) {
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    U8s matrix = m == 0 ? w : w2;
+                    uint mr = m * ROWS + r, row = here[mr] + turn_at(m, turn);
+                    [[unroll]] for (uint i = 0; i < WIDE; i++) {
+                        now[mr * WIDE + i] = make_bytes(dtype, matrix, row, lane_unit() + i, raws[mr * WIDE + i]);
+                    }
+                }
+            }
+        }
+        // The next are under way while these are multiplied. A branch around the last loads, which come from the cache, costs more
+        // than they do (H200: 8 %).
+        bool is_last = turn + 1 == n_turns;
+        load_weights(dtype, from, to, is_last && has_next, is_last ? 0 : turn + 1);
+        if (!is_float(dtype)) multiply(dtype, from, to, place, live, count);
     }
-    if (!subgroupElect()) return;
+}
+
+float sum_of_lanes(float v) {
+    if (LANES == SUBGROUP) return subgroupAdd(v);
+    [[unroll]] for (uint m = 1; m < LANES; m *= 2) v += subgroupShuffleXor(v, m);
+    return v;
+}
+
+void roots() {
+    [[unroll]] for (uint t = 0; t < NT; t++) inverse[t] = inversesqrt(workgroup_sum(squares[t]) / float(n_in) + eps);
+}
+
+// Writes the outputs of the row group at `first`.
+void finish(uint base, uint first, uint t0, uint count) {
+    [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) {
+        sums[i] = sum_of_lanes(sums[i]);
+        if (NORM == 1) sums[i] *= inverse[i % NT];
+    }
+    if (lane() != 0) return;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint o = first + r;
+        uint o = first + r * (SUBGROUP / LANES) + gl_SubgroupInvocationID / LANES;
         if (o >= n_out) break;
         [[unroll]] for (uint t = 0; t < NT; t++) {
             if (t >= count) break;
             float v = sums[r * NT + t];
             uint at = (t0 + t) * n_out + o;
-            if (EPILOGUE == 1 || EPILOGUE == 4) v += other.v[expert * expert_rows + o];
+            if (EPILOGUE == 1 || EPILOGUE == 4) v += other.v[base + o];
             if (EPILOGUE == 2) v += other.v[at];
             if (EPILOGUE >= 3) {
                 float up = sums[(ROWS + r) * NT + t];
-                if (EPILOGUE == 4) up += other2.v[expert * expert_rows + o];
+                if (EPILOGUE == 4) up += other2.v[base + o];
                 v = gated(ACTIVATION, v, up, alpha, limit);
             }
             y.v[at] = v;
         }
+    }
+}
+
+// The rows of outputs from `first` on, as those here or as the next.
+void set_rows(uint base, uint first, bool is_next) {
+    [[unroll]] for (uint m = 0; m < MATRICES; m++) {
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            if (is_next) there[m * ROWS + r] = row_at(m, r, base, first);
+            else here[m * ROWS + r] = row_at(m, r, base, first);
+        }
+    }
+}
+
+void main() {
+    uint first = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * MADE, t0 = gl_WorkGroupID.y * NT, base = 0;
+    if (EXPERTS != 0 || gl_WorkGroupID.y > 0) {
+        if (t0 >= n_rows(step, rows) * n_used) return;
+        if (EXPERTS != 0) base = ids.v[t0] * expert_rows;
+    }
+    [[unroll]] for (uint t = 0; t < NT; t++) squares[t] = 0;
+    // Nothing here waits for the number of tokens: rows past it hold anything, and nothing is written of them.
+    set_rows(base, first, false);
+    if (RESIDENT == 1) {
+        bring_x(DTYPE, 0, MATRICES, 0, t0);
+        if (NORM == 1) roots();
+        else barrier();
+    }
+    uint total = n_rows(step, rows) * n_used, count = t0 < total ? min(NT, total - t0) : 0;
+    uint apart = gl_NumWorkGroups.x * gl_NumSubgroups * MADE;
+    while (true) {
+        bool has_next = RESIDENT == 1 && first + apart < n_out;
+        if (has_next) set_rows(base, first + apart, true);
+        [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = 0;
+        if (MATRICES == 2 && DTYPE != DTYPE2) {
+            walk(DTYPE, 0, 1, has_next, t0, count);
+            walk(DTYPE2, 1, 2, has_next, t0, count);
+        } else {
+            walk(DTYPE, 0, MATRICES, has_next, t0, count);
+        }
+        if (RESIDENT == 0 && NORM == 1) roots();
+        finish(base, first, t0, count);
+        if (!has_next) break;
+        first += apart;
+        [[unroll]] for (uint mr = 0; mr < MATRICES * ROWS; mr++) here[mr] = there[mr];
     }
 }

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::ffi::{CStr, c_char};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::{Entry, Instance, vk};
 
@@ -167,6 +168,13 @@ pub fn find<'a>(devices: &'a [Candidate], id: &str) -> Result<&'a Candidate, Err
         [] => Err(Error::NoDevice { id: id.to_owned(), known: ids(&devices.iter().collect::<Vec<_>>()) }),
         _ => Err(Error::Ambiguous { id: id.to_owned(), fitting: ids(&fitting) }),
     }
+}
+
+/// Held while instances, devices and memory are made and freed. Drivers are to allow that from several threads, but
+/// NVIDIA's 580 locks itself up now and then when one thread frees a device while another allocates (`tests/threads.rs`).
+pub(crate) fn driver_lock() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn instance() -> Result<(Entry, Instance), Error> {

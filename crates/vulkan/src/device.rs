@@ -89,6 +89,7 @@ pub fn candidates() -> Result<Vec<Candidate>, Error> {
 /// # Errors
 /// No loader, no driver, or a failing one.
 pub fn devices() -> Result<Vec<Candidate>, Error> {
+    let _lock = candidate::driver_lock();
     let (_entry, instance) = candidate::instance()?;
     let found = candidate::list(&instance);
     // SAFETY: nothing made from the instance is alive.
@@ -103,6 +104,7 @@ impl Gpu {
     /// # Errors
     /// No loader, no such device, or one that lacks what the kernels need.
     pub fn open(id: &str) -> Result<Gpu, Error> {
+        let _lock = candidate::driver_lock();
         let (entry, instance) = candidate::instance()?;
         match Self::open_on(&entry, &instance, id) {
             Ok((candidate, traits, device, queue_family)) => {
@@ -229,6 +231,7 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        let _lock = candidate::driver_lock();
         // SAFETY: every object of the device is owned by something that is dropped before the `Gpu`.
         unsafe {
             self.device.destroy_device(None);

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use ash::{Instance, vk};
 
+use crate::candidate::driver_lock;
 use crate::device::Gpu;
 use crate::error::{Error, call};
 
@@ -111,6 +112,7 @@ impl Buffer {
     /// # Errors
     /// Out of memory.
     pub fn new(gpu: &Arc<Gpu>, size: u64, place: Place) -> Result<Buffer, Error> {
+        let _lock = driver_lock();
         let size = size.max(TENSOR_ALIGN);
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
@@ -225,6 +227,7 @@ fn map(gpu: &Gpu, memory: vk::DeviceMemory) -> Result<Option<NonNull<u8>>, Error
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let _lock = driver_lock();
         // SAFETY: owners wait for the device before they drop buffers.
         unsafe {
             self.gpu.device.destroy_buffer(self.handle, None);

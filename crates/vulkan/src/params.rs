@@ -234,6 +234,7 @@ params! {
         row_bytes: u32,
         row_bytes2: u32,
         rows: u32,
+        rows_max: u32,
         n_used: u32,
         expert_rows: u32,
         up_row: u32,

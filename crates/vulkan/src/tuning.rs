@@ -61,6 +61,10 @@ pub struct Tuning {
     pub matvec_norm: bool,
     /// Threads of its workgroup.
     pub matvec_threads: u32,
+    /// Bytes of x that a workgroup holds, at most; a longer x is brought in stages.
+    pub matvec_shared: u32,
+    /// Workgroups of a product whose x is held, at most: each then makes several groups of rows.
+    pub matvec_workgroups: u32,
     /// Tokens that it takes at a time, at most: a power of two.
     pub matvec_tokens: u32,
     /// Steps of more tokens than this use a matrix-matrix kernel.
@@ -92,6 +96,8 @@ impl Tuning {
             integer_dot: traits.has_integer_dot,
             matvec_norm: true,
             matvec_threads: 256,
+            matvec_shared: 16 << 10,
+            matvec_workgroups: 1 << 12,
             matvec_tokens: 4,
             gemm_above: 4,
             expert_gemm_above: 32,
@@ -108,8 +114,8 @@ impl Tuning {
             attention_keys: 128,
         };
         match traits.vendor_id {
-            // H200, Qwen3-8B Q4_K_M, tok/s. One token: 311 with these rows and threads, 271 with 256 threads, 294 with two rows and
-            // 256. 2 sequences: 386, on matrix cores 288; 4 sequences: 417, on matrix cores 602. 16 sequences: 2,431 with this
+            // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
+            // sequences: 501; 3: 521, on matrix cores 490; 4: 648 with rows doubled, 636 without, on matrix cores 650. 16 sequences: 2,431 with this
             // tile, 2,309 with 32x16x256; 32: 3,948, with 32x32x256 3,646; 64: 5,328, with subgroups of 32 x 64 5,148. Prompt:
             // 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
@@ -122,8 +128,8 @@ impl Tuning {
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
-                matvec_tokens: 2,
-                gemm_above: 2,
+                matvec_shared: 40 << 10,
+                matvec_workgroups: 132,
                 // 35B-A3B: 32 sequences 1,738, and 1,599 with 32; 16 sequences 1,326, and 1,227 with 8.
                 expert_gemm_above: 16,
                 ..base
@@ -157,9 +163,9 @@ impl Tuning {
     /// What is wrong with the text.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
-        let numbers: Option<Vec<u32>> = value.split('x').map(|n| n.parse().ok().filter(|&n| n <= 4096)).collect();
+        let numbers: Option<Vec<u32>> = value.split('x').map(|n| n.parse().ok().filter(|&n| n <= 1 << 16)).collect();
         let numbers =
-            numbers.ok_or_else(|| format!("`{value}` is not a number up to 4096, or several with x between"))?;
+            numbers.ok_or_else(|| format!("`{value}` is not a number up to 65536, or several with x between"))?;
         if let Some(at) = ["tile_16", "tile_32", "tile_64", "tile_many"].iter().position(|tile| *tile == name) {
             let [rows, tokens, columns, part_rows, part_tokens, split, workgroups] = numbers[..] else {
                 return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxWORKGROUPS"));
@@ -175,6 +181,8 @@ impl Tuning {
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),
             "matvec_rows_gated" => std::slice::from_mut(&mut self.matvec_rows_gated),
             "matvec_threads" => std::slice::from_mut(&mut self.matvec_threads),
+            "matvec_shared" => std::slice::from_mut(&mut self.matvec_shared),
+            "matvec_workgroups" => std::slice::from_mut(&mut self.matvec_workgroups),
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),

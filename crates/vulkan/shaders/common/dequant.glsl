@@ -141,6 +141,33 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     return raw;
 }
 
+// Units u and u + 1, u even: what both are made of is loaded once.
+void load_raws(uint dtype, U8s p, uint row, uint u, out Raw even, out Raw odd) {
+    odd = load_raw(dtype, p, row, u + 1);
+    if (dtype != Q4_K && dtype != Q5_K && dtype != Q6_K) {
+        even = load_raw(dtype, p, row, u);
+        return;
+    }
+    uvec2 place = place_of(dtype, row, u);
+    uint high = high_of(dtype, place, u);
+    if (dtype == Q6_K) {
+        // The second sixteen bytes begin where the first end.
+        uint word = place.y >> 2;
+        even.q = uvec4(U32s(p).v[word], U32s(p).v[word + 1], U32s(p).v[word + 2], U32s(p).v[word + 3]);
+        word = high >> 2;
+        even.h = uvec4(U32s(p).v[word], U32s(p).v[word + 1], U32s(p).v[word + 2], U32s(p).v[word + 3]);
+        even.more = uvec2(odd.q.x, odd.h.x);
+        uint scale = place.x + 192 + 8 * ((u & 7) >> 2) + (u & 3);
+        uint a = u16_at(p, scale), b = u16_at(p, scale + 4);
+        even.s = uvec4(odd.s.x, a & 255, b & 255, 0);
+        odd.s = uvec4(odd.s.x, a >> 8, b >> 8, 0);
+        return;
+    }
+    even.s = odd.s;
+    even.q = u128_at(p, place.y);
+    if (dtype == Q5_K) even.h = u128_at(p, high);
+}
+
 // Unit u of the row that begins at byte `row`, from what was loaded of it. Q3_K needs 32 more bytes, its mask, from memory.
 Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     Unit w;

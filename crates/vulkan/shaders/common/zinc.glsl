@@ -67,8 +67,8 @@ float workgroup_sum(float x) {
     if (subgroupElect()) zinc_part[gl_SubgroupID] = x;
     barrier();
     float sum = 0;
-    for (uint i = 0; i < gl_NumSubgroups; i++) sum += zinc_part[i];
-    return sum;
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += SUBGROUP) sum += zinc_part[i];
+    return subgroupAdd(sum);
 }
 
 float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }

@@ -14,7 +14,7 @@ use crate::params::{self, Kernel};
 use crate::tuning::Tile;
 
 /// What follows the product, as the kernels' constant EPILOGUE.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Epilogue {
     Plain = 0,
     Bias = 1,
@@ -83,13 +83,39 @@ pub(super) struct Groups {
     pub tokens: u32,
 }
 
-/// Bytes of a unit of x in shared memory, and bytes of it that the matrix-vector kernel needs for other things.
-const XS_UNIT_BYTES: u32 = 128;
-const XS_LEAVE: u32 = 2048;
+/// How a launch of the matrix-vector kernel is cut, under the names of its constants.
+struct MatvecShape {
+    rows: u32,
+    tokens: u32,
+    lanes: u32,
+    wide: u32,
+    exact: bool,
+    parts: u32,
+    resident: bool,
+    units: u32,
+    threads: u32,
+    workgroups: u32,
+    launch_rows: u32,
+}
 
-/// Units of each token that the matrix-vector kernel has in shared memory: 16 KiB in all, or one for each lane.
-fn units_of(n_tokens: u32, width: u32) -> u32 {
-    (128 / n_tokens).max(width)
+/// Bytes of four columns of x in shared memory.
+const PART_BYTES: u32 = 16;
+/// Bytes of shared memory that the matrix-vector kernel needs for other things.
+const XS_LEAVE: u32 = 2048;
+/// Stages of x are whole multiples of this many units: those of the largest blocks of weights.
+const UNITS_STAGE: u32 = 8;
+
+/// Lanes that share a row of `n_items`: as many as there are, unless more than an eighth of their turns would be idle.
+fn lanes_of(n_items: u32, width: u32) -> u32 {
+    let mut lanes = width;
+    while lanes > 1 && 8 * n_items.next_multiple_of(lanes) > 9 * n_items {
+        lanes /= 2;
+    }
+    lanes
+}
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
 /// Rows and tokens of a thread of the plain kernel.
@@ -254,6 +280,7 @@ impl Recorder<'_> {
             row_bytes: row_bytes(p.op, p.w.0, p.n_in)?,
             row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
             rows: rows.symbol,
+            rows_max: rows.most * p.n_used,
             n_used: p.n_used,
             expert_rows: p.expert_rows,
             up_row: p.up_row,
@@ -261,36 +288,56 @@ impl Recorder<'_> {
             limit,
             eps: p.norm.map_or(0.0, |(_, eps)| eps),
         };
-        // A launch row is one (token, slot): its expert is known only on the device.
-        let width = self.traits.subgroup_size;
-        let (n_tokens, y) = match p.experts {
-            Experts::None => {
-                let mut n_tokens = rows.most.next_power_of_two().min(self.tuning.matvec_tokens);
-                while n_tokens > 1
-                    && XS_UNIT_BYTES * n_tokens * units_of(n_tokens, width) > self.traits.shared_bytes - XS_LEAVE
-                {
-                    n_tokens /= 2;
-                }
-                (n_tokens, rows.most.div_ceil(n_tokens))
-            }
-            _ => (1, rows.most.saturating_mul(p.n_used)),
+        let shape = self.matvec_shape(p, rows.most);
+        let mut constants = vec![p.w.0.id(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
+        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
+        constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts, u32::from(shape.exact)]);
+        self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])
+    }
+
+    /// How the matrix-vector kernel makes `p` for at most `n_rows` rows of x.
+    fn matvec_shape(&self, p: &Product, n_rows: u32) -> MatvecShape {
+        let (tuning, width) = (self.tuning, self.traits.subgroup_size);
+        let (n_units, n_matrices) = (p.n_in / UNIT, if p.epilogue >= Epilogue::Glu { 2 } else { 1 });
+        let wide = if n_units.is_multiple_of(2) { 2 } else { 1 };
+        let lanes = lanes_of(n_units / wide, width);
+        // As the kernel lays out x: of Q2_K alone it needs the sums of sixteens.
+        let parts = match (self.is_integer(p), is_float(p.w.0) || is_float(p.w2.0)) {
+            (true, false) => 4 * wide + 1 + u32::from(p.w.0 == DType::Q2_K || p.w2.0 == DType::Q2_K),
+            _ => 8 * wide,
         };
-        let per_subgroup = match p.epilogue {
-            Epilogue::Glu | Epilogue::GluBias => self.tuning.matvec_rows_gated,
-            // One unit a lane: more rows keep more loads in flight.
-            _ if p.n_in / UNIT <= width => self.tuning.matvec_rows_short,
-            _ => self.tuning.matvec_rows,
+        // At least a turn of one token: the driver gives 16 KiB at the least.
+        let shared_bytes = tuning.matvec_shared.min(self.traits.shared_bytes - XS_LEAVE);
+        let units_in = |n_tokens: u32| shared_bytes / (PART_BYTES * parts * n_tokens) * wide;
+        // A launch row of experts is one (token, slot): its expert is known only on the device.
+        let is_plain = p.experts == Experts::None;
+        let mut tokens = if is_plain { n_rows.next_power_of_two().min(tuning.matvec_tokens) } else { 1 };
+        let turn = (lanes * wide).max(UNITS_STAGE);
+        while tokens > 1 && units_in(tokens) < turn {
+            tokens /= 2;
+        }
+        let rows = match n_matrices {
+            2 => tuning.matvec_rows_gated,
+            // One item a lane: more rows keep more loads in flight.
+            _ if n_units <= lanes * wide => tuning.matvec_rows_short,
+            // Rows share what is read of x, which is much for four tokens.
+            _ if tokens >= 4 => tuning.matvec_rows.max(2),
+            _ => tuning.matvec_rows,
         };
-        let units = units_of(n_tokens, width);
-        let mut constants = vec![p.w.0.id(), per_subgroup, n_tokens, p.epilogue as u32, activation, p.experts as u32];
-        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), units, u32::from(self.is_integer(p))]);
-        let threads = self.tuning.matvec_threads.max(width);
-        self.launch(threads, &constants, &params, [p.n_out.div_ceil(per_subgroup * threads / width), y, 1])
+        let resident = (n_matrices == 1 || p.w.0 == p.w2.0) && n_units <= units_in(tokens);
+        let units = if resident { n_units } else { (units_in(tokens) / turn).max(1) * turn };
+        let exact = n_units.is_multiple_of(lanes * wide);
+        let threads = tuning.matvec_threads.max(width);
+        let launch_rows = if is_plain { n_rows.div_ceil(tokens) } else { n_rows.saturating_mul(p.n_used) };
+        let mut workgroups = p.n_out.div_ceil(rows * threads / lanes);
+        if resident && launch_rows == 1 {
+            workgroups = workgroups.div_ceil(workgroups.div_ceil(tuning.matvec_workgroups));
+        }
+        MatvecShape { rows, tokens, lanes, wide, exact, parts, resident, units, threads, workgroups, launch_rows }
     }
 
     /// Whether a product multiplies stored bytes with integers: with floats it cannot.
     fn is_integer(&self, p: &Product) -> bool {
-        let is_float = |dtype: DType| matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
         self.tuning.integer_dot && !(is_float(p.w.0) && is_float(p.w2.0))
     }
 
