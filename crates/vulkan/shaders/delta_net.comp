@@ -3,7 +3,8 @@
 // Axes: t tokens of a sequence, b value columns, a key columns; S[b] is a row of K_DIM. Value head h reads key head
 // h % n_k_heads. Launch: (slices of the value columns, value heads, sequences). Rows of k and q are key_stride apart, those of v
 // value_stride. NORM: k and q are first scaled to one length, which is done to the sums. GLU: the head's output is divided by its
-// root mean square and multiplied by the norm's weight and by act(gate); one workgroup then has all value columns.
+// root mean square and multiplied by the norm's weight and by act(gate); one workgroup then has all value columns. Sequences with
+// more than MOST tokens in the step are left to delta_chunks.comp.
 //
 // LANES lanes own ROWS rows of S and keep them in registers over all tokens of the step; rows need nothing of each other.
 // Both products of a token are taken with the old state, S q = decay (S_old q) + e (k . q), so that one round of
@@ -17,6 +18,7 @@ layout(constant_id = 5) const uint V_DIM = 128;
 layout(constant_id = 6) const uint NORM = 0;
 layout(constant_id = 7) const uint GLU = 0;
 layout(constant_id = 8) const uint ACTIVATION = 0;
+layout(constant_id = 9) const uint MOST = 0xffffffff;
 // Pieces of four columns that a lane has of each row.
 const uint PIECES = (K_DIM / 4 + LANES - 1) / LANES;
 
@@ -51,7 +53,7 @@ void main() {
     uint head = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
     if (seq >= step.n_seqs) return;
     uint first = step_query_start(step, seq), end = step_query_start(step, seq + 1);
-    if (first == end) return;
+    if (first == end || end - first > MOST) return;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID, lane = thread % LANES;
     uint row = (gl_WorkGroupID.x * (WORKGROUP / LANES) + thread / LANES) * ROWS;
     uint own = ((step_state_slot(step, seq) * n_v_heads + head) * V_DIM + row) * K_DIM;

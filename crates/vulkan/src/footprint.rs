@@ -4,16 +4,18 @@
 //! device in part; it is counted as the device that asks for most would have it.
 
 use zinc_graph::footprint::{Footprint, plan_tokens};
-use zinc_graph::ops::Op;
+use zinc_graph::ops::{NormDeltaNet, Op};
 use zinc_graph::{Graph, fuse};
 
 use crate::arena::Layout;
 use crate::backend::FUSIONS;
 use crate::kernels::attention::{SPLITS_MAX, WORKGROUPS};
+use crate::kernels::recurrent::factor_bytes;
 use crate::kernels::rows::{ARGMAX_COLUMNS, ARGMAX_PARTS_MAX};
 use crate::memory::TENSOR_ALIGN;
 use crate::scratch::BLOCK_BYTES;
 use crate::step;
+use crate::tuning::{DELTA_CHUNK_ABOVE, DELTA_CHUNK_TOKENS_MAX};
 use crate::weights::values_bytes;
 
 /// Frequency tables of a plan and what drivers round up. 5 kB were counted on lavapipe.
@@ -55,8 +57,13 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
         left -= bytes;
     };
     let rows = u64::from(tokens);
+    // One after another, delta nets use the same.
+    let mut delta_factors = 0;
     for node in &graph.nodes {
         match node.op {
+            Op::DeltaNet(rule) | Op::NormDeltaNet(NormDeltaNet { rule, .. }) if tokens > DELTA_CHUNK_ABOVE => {
+                delta_factors = delta_factors.max(factor_bytes(tokens, rule.n_v_heads, DELTA_CHUNK_TOKENS_MAX));
+            }
             Op::Attention(op) => {
                 // All heads of a key head in one workgroup leave the most splits.
                 let splits = (WORKGROUPS / (op.n_kv_heads * tokens)).clamp(1, SPLITS_MAX);
@@ -79,6 +86,9 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
             }
             _ => {}
         }
+    }
+    if delta_factors > 0 {
+        take(delta_factors);
     }
     total
 }

@@ -6,7 +6,7 @@
 pub(crate) mod attention;
 mod experts;
 mod matmul;
-mod recurrent;
+pub(crate) mod recurrent;
 mod rounded;
 pub(crate) mod rows;
 
@@ -135,14 +135,14 @@ impl Recorder<'_> {
             Op::Conv1d(p) => self.conv1d(node, p)?,
             Op::L2Norm(p) => self.l2_norm(node, p)?,
             Op::DeltaGates => self.delta_gates(node)?,
-            Op::DeltaNet(p) => self.delta_net(node, p)?,
+            Op::DeltaNet(p) => return self.delta_net(node, p),
             Op::Router(p) => return self.router(node, p),
             Op::Attention(p) => return Ok(vec![self.attention(node, &p)?]),
             Op::ExpertMatmul(p) => self.expert_matmul(node, p)?,
             Op::ExpertSum(p) | Op::ExpertSumAdd(p) => self.expert_sum(node, p.n_used)?,
             Op::NormGlu(p) => self.norm_glu(node, p.norm, p.glu.activation)?,
             Op::GateRows => self.gate_rows(node)?,
-            Op::NormDeltaNet(p) => self.norm_delta_net(node, &p)?,
+            Op::NormDeltaNet(p) => return self.norm_delta_net(node, &p),
             Op::ExpertMatmulGlu(p) => self.expert_matmul_glu(node, p)?,
             Op::SliceGlu(p) => self.slice_glu(node, p)?,
         };

@@ -141,6 +141,34 @@ params! {
     }
     Conv1d "conv1d" { x: F32s, taps: F32s, state: F32s, y: F32s, step: Step, n_channels: u32 }
     CopyFours "copy" { x: F32s, y: F32s }
+    DeltaChunks "delta_chunks" {
+        q: F32s,
+        k: F32s,
+        v: F32s,
+        factors: F32s,
+        state: F32s,
+        y: F32s,
+        step: Step,
+        n_k_heads: u32,
+        n_v_heads: u32,
+        key_stride: u32,
+        value_stride: u32,
+    }
+    DeltaFactors "delta_factors" {
+        q: F32s,
+        k: F32s,
+        g: F32s,
+        beta: F32s,
+        factors: F32s,
+        step: Step,
+        n_k_heads: u32,
+        n_v_heads: u32,
+        key_stride: u32,
+        q_eps: f32,
+        k_eps: f32,
+        q_scale: f32,
+        k_scale: f32,
+    }
     DeltaGates "delta_gates" {
         alpha: F32s,
         b: F32s,

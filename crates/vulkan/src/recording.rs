@@ -248,6 +248,7 @@ type Phase = Vec<Dispatch>;
 fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<(Vec<Phase>, Vec<Vec<usize>>), Error> {
     let (mut phases, mut nodes_of) = (Vec::new(), Vec::new());
     for nodes in &plan.phases {
+        recorder.scratch.begin_phase();
         let stages = nodes.iter().map(|&n| recorder.stages(n)).collect::<Result<Vec<_>, _>>()?;
         let depth = stages.iter().map(Vec::len).max().unwrap_or(0);
         for d in 0..depth {

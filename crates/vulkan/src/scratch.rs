@@ -1,7 +1,7 @@
 //! Memory of a plan that kernels use between launches: parts of attention, lists of experts.
 //!
-//! Given out once while a plan is recorded and never taken back, so no two launches share any. It
-//! begins as zeros: some kernels count in it and leave zeros behind.
+//! Given out once while a plan is recorded and never taken back, so no two launches share any; but for what one phase
+//! alone needs, which later phases get again. It begins as zeros: some kernels count in it and leave zeros behind.
 
 use std::sync::Arc;
 
@@ -18,13 +18,22 @@ pub struct Scratch {
     gpu: Arc<Gpu>,
     blocks: Vec<Buffer>,
     used: u64,
+    phase: usize,
+    passing: Vec<Passing>,
+}
+
+/// Memory that a phase has to itself.
+struct Passing {
+    address: u64,
+    bytes: u64,
+    phase: usize,
 }
 
 impl Scratch {
     /// None yet.
     #[must_use]
     pub fn new(gpu: &Arc<Gpu>) -> Scratch {
-        Scratch { gpu: gpu.clone(), blocks: Vec::new(), used: 0 }
+        Scratch { gpu: gpu.clone(), blocks: Vec::new(), used: 0, phase: 0, passing: Vec::new() }
     }
 
     /// Device address of `bytes` bytes.
@@ -40,6 +49,26 @@ impl Scratch {
         let at = self.blocks.last().map_or(0, |block| block.address) + self.used;
         self.used += bytes;
         Ok(at)
+    }
+
+    /// What the phases before had for themselves can be given out again.
+    pub fn begin_phase(&mut self) {
+        self.phase += 1;
+    }
+
+    /// Device address of `bytes` bytes that nothing else uses in this phase; they begin as anything.
+    ///
+    /// # Errors
+    /// Out of device memory.
+    pub fn reserve_for_phase(&mut self, bytes: u64) -> Result<u64, Error> {
+        let phase = self.phase;
+        if let Some(known) = self.passing.iter_mut().find(|known| known.phase < phase && known.bytes >= bytes) {
+            known.phase = phase;
+            return Ok(known.address);
+        }
+        let address = self.reserve(bytes)?;
+        self.passing.push(Passing { address, bytes, phase });
+        Ok(address)
     }
 
     /// Fills all of it with zeros.

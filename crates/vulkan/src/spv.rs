@@ -27,6 +27,8 @@ spirv! {
     AttentionTiles "attention_tiles",
     Conv1d "conv1d",
     CopyFours "copy",
+    DeltaChunks "delta_chunks",
+    DeltaFactors "delta_factors",
     DeltaGates "delta_gates",
     DeltaNet "delta_net",
     Elementwise "elementwise",

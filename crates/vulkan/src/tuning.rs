@@ -46,6 +46,24 @@ impl Tile {
     }
 }
 
+/// How the delta net goes through the tokens of long sequences. All are powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaChunk {
+    /// Tokens of a chunk: 4, 8 or 16.
+    pub tokens: u32,
+    /// Lanes that share a row of the state, at most.
+    pub lanes: u32,
+    /// Rows of the state that those lanes hold, at most.
+    pub rows: u32,
+    /// Threads of a workgroup, at most.
+    pub threads: u32,
+}
+
+/// Most tokens that a chunk of the delta net has.
+pub(crate) const DELTA_CHUNK_TOKENS_MAX: u32 = 16;
+/// Tokens that a sequence may have in a step to be taken token by token, in every family.
+pub(crate) const DELTA_CHUNK_ABOVE: u32 = 32;
+
 /// What a family of GPUs runs best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -83,6 +101,10 @@ pub struct Tuning {
     pub attention_threads_few: u32,
     /// Keys that one workgroup of attention takes when few queries run.
     pub attention_keys: u32,
+    /// Tokens that a sequence may have in a step to be left to the delta net's kernel for single tokens.
+    pub delta_chunk_above: u32,
+    /// How longer ones are taken.
+    pub delta_chunk: DeltaChunk,
 }
 
 impl Tuning {
@@ -112,6 +134,8 @@ impl Tuning {
             attention_threads: 128,
             attention_threads_few: 512,
             attention_keys: 128,
+            delta_chunk_above: DELTA_CHUNK_ABOVE,
+            delta_chunk: DeltaChunk { tokens: 8, lanes: 16, rows: 2, threads: 128 },
         };
         match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
@@ -176,6 +200,17 @@ impl Tuning {
             self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());
         }
+        if name == "delta_chunk" {
+            let [tokens, lanes, rows, threads] = numbers[..] else {
+                return Err(format!("`{name}` takes TOKENSxLANESxROWSxTHREADS"));
+            };
+            let tokens_fit = (4..=DELTA_CHUNK_TOKENS_MAX).contains(&tokens);
+            if !tokens_fit || threads > 1024 || !numbers.iter().all(|n| n.is_power_of_two()) {
+                return Err(format!("`{name}` takes powers of two: 4 to 16 tokens, and at most 1024 threads"));
+            }
+            self.delta_chunk = DeltaChunk { tokens, lanes, rows, threads };
+            return Ok(());
+        }
         let place: &mut [u32] = match name {
             "matvec_rows" => std::slice::from_mut(&mut self.matvec_rows),
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),
@@ -190,6 +225,7 @@ impl Tuning {
             "attention_threads" => std::slice::from_mut(&mut self.attention_threads),
             "attention_threads_few" => std::slice::from_mut(&mut self.attention_threads_few),
             "attention_keys" => std::slice::from_mut(&mut self.attention_keys),
+            "delta_chunk_above" => std::slice::from_mut(&mut self.delta_chunk_above),
             "matrix_cores" | "matvec_norm" | "integer_dot" => {
                 let place = match name {
                     "matrix_cores" => &mut self.matrix_cores,

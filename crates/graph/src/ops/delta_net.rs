@@ -270,15 +270,37 @@ fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     }
 }
 
+/// How inputs and weights are changed after they are drawn.
+type Prepare = fn(&str, &mut [f32]);
+
+/// Decays of all sizes.
+fn usual(name: &str, data: &mut [f32]) {
+    if name.ends_with("ssm_a") {
+        data.iter_mut().for_each(|a| *a = -a.abs() * 8.0);
+    }
+}
+
+/// Decays so strong that exp of a few logarithms' sum is 0.
+fn strong_decay(name: &str, data: &mut [f32]) {
+    if name.ends_with("ssm_a") {
+        data.iter_mut().for_each(|a| *a = -a.abs() * 300.0);
+    }
+}
+
+/// Nothing is forgotten, keys (value 1 of the case) are much alike, and nearly all of each error is learnt (value 5).
+fn alike_keys(name: &str, data: &mut [f32]) {
+    match name {
+        "input.1" => data.iter_mut().for_each(|k| *k = 1.0 + 0.2 * *k),
+        "input.5" => data.iter_mut().for_each(|b| *b += 5.0),
+        _ if name.ends_with("ssm_a") => data.iter_mut().for_each(|a| *a = -a.abs() * 1e-3),
+        _ => {}
+    }
+}
+
 /// Keys and gates come through the ops that a model has before the rule: it is only stable for
 /// keys of length 1 and decays below 1.
-fn case(case: CaseBuilder, op: DeltaNet) -> Case {
-    let negative_a = |name: &str, data: &mut [f32]| {
-        if name.ends_with("ssm_a") {
-            data.iter_mut().for_each(|a| *a = -a.abs() * 8.0);
-        }
-    };
-    case.prepare(negative_a).build(|b| {
+fn case(case: CaseBuilder, prepare: Prepare, op: DeltaNet) -> Case {
+    case.prepare(prepare).build(|b| {
         let (keys, values) = (op.n_k_heads * op.k_dim, op.n_v_heads * op.v_dim);
         // Keys apart from the others: `norm_delta_net` has the cases of one row.
         let (qv, k) = (b.input(Shape::tokens(keys + values)), b.input(Shape::tokens(keys)));
@@ -310,10 +332,20 @@ pub(super) fn cases() -> Vec<Case> {
         for steps in
             [&[1][..], &[1, 1, 1, 1, 1], &[3, 2, 7], &[63, 1], &[64, 1], &[65, 2], &[130, 1], &[16, 16, 33], &[128, 64]]
         {
-            cases.push(case(Case::new(format!("delta_net/{name}/{steps:?}"), 5e-5).steps(steps), op));
+            cases.push(case(Case::new(format!("delta_net/{name}/{steps:?}"), 5e-5).steps(steps), usual, op));
         }
         let crowd: [&[u32]; 4] = [&[65, 1, 0], &[1, 7, 64], &[0, 33, 1], &[1, 1, 1]];
-        cases.push(case(Case::new(format!("delta_net/{name}/crowd"), 5e-5).crowd(&crowd), op));
+        cases.push(case(Case::new(format!("delta_net/{name}/crowd"), 5e-5).crowd(&crowd), usual, op));
+    }
+    // Sequences of very different lengths in one step, short and long in turn.
+    let lengths: [&[u32]; 4] = [&[70, 1, 0, 33], &[2, 40, 100, 1], &[129, 0, 8, 31], &[0, 63, 0, 200]];
+    let prepared: [(&str, Prepare); 3] = [("mixed", usual), ("strong_decay", strong_decay), ("alike_keys", alike_keys)];
+    let kinds = [square, DeltaNet { n_k_heads: 3, n_v_heads: 3, k_dim: 20, v_dim: 36 }];
+    for (name, prepare) in prepared {
+        for op in kinds {
+            let label = format!("delta_net/{name}/{}x{}/crowd", op.k_dim, op.v_dim);
+            cases.push(case(Case::new(label, 5e-5).crowd(&lengths), prepare, op));
+        }
     }
     cases
 }
