@@ -302,6 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_held_up_holds_up_its_own_item_alone() {
+        for n_threads in [2, 3, 7] {
+            let mut pool = Pool::new(n_threads).unwrap();
+            for held in [0, 3, 39] {
+                let done = AtomicUsize::new(0);
+                pool.run(40, |_, item| {
+                    // With a fixed division nobody would take the items behind this one.
+                    while item == held && done.load(Ordering::Relaxed) < 39 {
+                        std::thread::yield_now();
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+                assert_eq!(done.into_inner(), 40);
+            }
+        }
+    }
+
+    #[test]
     fn slots_are_never_shared() {
         let mut pool = Pool::new(4).unwrap();
         let busy: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();

@@ -88,10 +88,39 @@ fn float_rows_of_any_length() {
     }
 }
 
+/// More than there are cores for, so that some are displaced in the midst of their work.
+const THREADS: [usize; 4] = [1, 2, 3, 7];
+
+#[test]
+fn outputs_have_the_same_bits_whoever_computes_them() {
+    // Work items of both sizes on every number of threads, and a last one that is shorter.
+    let (n_in, n_out) = (256, 1111);
+    let mut contexts = THREADS.map(|n| Context::new(n).unwrap());
+    for dtype in [DType::F16, DType::Q4_1, DType::Q6_K] {
+        let mut seeded = Seeded::new(17);
+        let bytes = seeded.weights(dtype, n_in * n_out);
+        let weights = Matrix::new(dtype, &bytes, n_in, n_out).unwrap();
+        for n_tokens in [1, 4, 5] {
+            let x = seeded.floats(n_tokens * n_in);
+            let truth = truth(dtype, &bytes, &x, n_in, n_out);
+            let mut alone = vec![f32::NAN; n_tokens * n_out];
+            matmul(&mut contexts[0], &weights, &x, None, &mut alone);
+            check(&alone, &truth, &format!("{dtype}, {n_tokens} tokens"));
+            for ctx in &mut contexts {
+                for _ in 0..20 {
+                    let mut y = vec![f32::NAN; n_tokens * n_out];
+                    matmul(ctx, &weights, &x, None, &mut y);
+                    assert_eq!(bits(&y), bits(&alone), "{dtype}, {n_tokens} tokens, {} threads", ctx.n_threads());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_row_has_the_same_bits_in_every_batch_on_every_number_of_threads() {
     let (n_in, n_out, n_most) = (1280, 22, 70);
-    let mut contexts: Vec<Context> = (1..=3).map(|n| Context::new(n).unwrap()).collect();
+    let mut contexts = THREADS.map(|n| Context::new(n).unwrap());
     for dtype in DType::ALL {
         let mut seeded = Seeded::new(11);
         let bytes = seeded.weights(dtype, n_in * n_out);

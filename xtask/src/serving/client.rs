@@ -95,6 +95,14 @@ pub(super) enum Event {
 }
 
 impl Event {
+    /// An event from its text.
+    pub(super) fn read(text: &str) -> Result<Event, String> {
+        if text == "[DONE]" {
+            return Ok(Event::Done);
+        }
+        serde_json::from_str(text).map(Event::Chunk).map_err(|e| format!("{e}: {text}"))
+    }
+
     /// Whether it brings text.
     pub(super) fn has_text(&self) -> bool {
         let Event::Chunk(chunk) = self else { return false };
@@ -103,10 +111,9 @@ impl Event {
     }
 }
 
-impl Iterator for Events {
-    type Item = Result<Event, String>;
-
-    fn next(&mut self) -> Option<Result<Event, String>> {
+impl Events {
+    /// The next event as it was sent, unread.
+    pub(super) fn next_text(&mut self) -> Option<Result<String, String>> {
         let mut line = String::new();
         loop {
             line.clear();
@@ -115,11 +122,17 @@ impl Iterator for Events {
                 Err(error) => return Some(Err(error.to_string())),
                 Ok(_) => {}
             }
-            let Some(data) = line.trim_end().strip_prefix("data: ") else { continue };
-            if data == "[DONE]" {
-                return Some(Ok(Event::Done));
+            if let Some(data) = line.trim_end().strip_prefix("data: ") {
+                return Some(Ok(data.to_owned()));
             }
-            return Some(serde_json::from_str(data).map(Event::Chunk).map_err(|e| format!("{e}: {data}")));
         }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<Event, String>;
+
+    fn next(&mut self) -> Option<Result<Event, String>> {
+        self.next_text().map(|text| text.and_then(|text| Event::read(&text)))
     }
 }

@@ -1,9 +1,11 @@
 //! `cargo xtask cost`: what the server costs: one stream over HTTP beside `zinc bench`, in alternation.
 //!
-//! A round runs the benchmark and the same work through `/v1/chat/completions`, each as a person would. The medians over
-//! the rounds of the ratio of tokens per second and of the difference of times to the first token are what counts: a
+//! A round runs the benchmark and the same work through `/v1/chat/completions`, each as a person would, each warmed up
+//! by a run that does not count: the system takes memory and caches from a process that waits for its turn. The medians
+//! over the rounds of the ratio of tokens per second and of the difference of times to the first token are what counts: a
 //! machine that slows down slows both. Beside them stand figures that other work on the machine disturbs less: the time
-//! to the first token that passes outside the engine, and the processor time of the server's own threads a token.
+//! to the first token that passes outside the engine, and the processor time and the wake-ups of the server's own threads
+//! a token. The reader keeps what it is sent and understands it afterwards: it shares the machine with the engine.
 
 #![allow(clippy::print_stdout, reason = "figures are what this command is for")]
 
@@ -24,8 +26,10 @@ const ROUNDS_MAX: usize = 200;
 const SHARE_MIN: f64 = 0.97;
 /// Most that the first token may be later, in milliseconds.
 const LATER_MS_MAX: f64 = 5.0;
-/// Names of the threads that the server has beside the engine's.
-const SERVER_THREADS: [&str; 2] = ["zinc-server", "zinc-delivery"];
+/// Prompts whose time to the first token is taken in a round, on either side.
+const PROMPTS: usize = 3;
+/// How the names of the threads begin that compute; the server's own are all others.
+const ENGINE_THREADS: [&str; 2] = ["zinc-engine", "zinc-cpu"];
 /// Words of the prompt; the template adds its own.
 const WORDS: usize = 100;
 
@@ -47,7 +51,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
     let computed = computed.saturating_sub(cached);
     println!("prompts of {computed} tokens ({cached} more from the cache), {TOKENS} tokens generated");
     println!(
-        "{:>5} {:>12} {:>12} {:>7} {:>12} {:>12} {:>9} {:>10} {:>10}",
+        "{:>5} {:>12} {:>12} {:>7} {:>12} {:>12} {:>9} {:>10} {:>10} {:>10}",
         "round",
         "bench tok/s",
         "server tok/s",
@@ -56,9 +60,10 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
         "server ms",
         "later ms",
         "outside ms",
-        "cpu ms/tok"
+        "cpu ms/tok",
+        "wakes/tok"
     );
-    let (mut shares, mut laters, mut outside, mut cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let [mut shares, mut laters, mut outside, mut cpu, mut wakes] = [const { Vec::new() }; 5];
     for round in 0..rounds {
         // Who comes first changes, for the machine's caches and clocks.
         let (bench, served) = if round % 2 == 0 {
@@ -71,24 +76,27 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
         let share = served.rate / bench.rate;
         let later = served.first_ms - bench.first_ms;
         println!(
-            "{:>5} {:>12.1} {:>12.1} {share:>7.3} {:>12.2} {:>12.2} {later:>9.2} {:>10.2} {:>10.3}",
+            "{:>5} {:>12.1} {:>12.1} {share:>7.3} {:>12.2} {:>12.2} {later:>9.2} {:>10.2} {:>10.3} {:>10.2}",
             round + 1,
             bench.rate,
             served.rate,
             bench.first_ms,
             served.first_ms,
             served.outside_ms,
-            served.cpu_ms,
+            served.own.cpu_ms,
+            served.own.n_wakes,
         );
         shares.push(share);
         laters.push(later);
         outside.push(served.outside_ms);
-        cpu.push(served.cpu_ms);
+        cpu.push(served.own.cpu_ms);
+        wakes.push(served.own.n_wakes);
     }
     println!(
-        "medians: {:.2} ms to the first token outside the engine, {:.3} ms of the server's threads a token",
+        "medians: {:.2} ms to the first token outside the engine; a token {:.3} ms and {:.2} wake-ups of the server's threads",
         median(&mut outside),
-        median(&mut cpu)
+        median(&mut cpu),
+        median(&mut wakes)
     );
     let (share, later) = (median(&mut shares), median(&mut laters));
     println!("medians: {share:.3} of the benchmark's tokens per second, first token {later:.2} ms later");
@@ -117,7 +125,7 @@ fn parse(words: &[String]) -> Result<(usize, Program), String> {
     Ok((rounds, program))
 }
 
-/// What one stream took, seen by its reader.
+/// What a round took, seen by the reader.
 struct Served {
     rate: f64,
     first_ms: f64,
@@ -125,63 +133,126 @@ struct Served {
     cached: u32,
     /// Time to the first token, less what the engine counts of it.
     outside_ms: f64,
-    /// Processor time of the threads that are not the engine's, a token.
-    cpu_ms: f64,
+    /// Of the threads that are not the engine's, a token.
+    own: Own,
 }
 
 impl Served {
-    fn measure(server: &Server, client: &Client, number: usize) -> Result<Served, String> {
+    fn measure(server: &Server, client: &Client, round: usize) -> Result<Served, String> {
+        let prompt = round * (PROMPTS + 1);
+        Stream::read(client, prompt, 2)?;
+        let mut streams = Vec::with_capacity(PROMPTS);
+        for number in 1..PROMPTS {
+            streams.push(Stream::read(client, prompt + number, 2)?);
+        }
+        let before = Own::of(server.pid());
+        let long = Stream::read(client, prompt + PROMPTS, TOKENS)?;
+        let after = Own::of(server.pid());
+        let rate = f64::from(TOKENS - 1) / (long.last - long.first).as_secs_f64();
+        let usage = &long.end["usage"];
+        let (computed, cached) =
+            (count(&usage["prompt_tokens"]), count(&usage["prompt_tokens_details"]["cached_tokens"]));
+        streams.push(long);
+        Ok(Served {
+            rate,
+            first_ms: median(&mut streams.iter().map(Stream::first_ms).collect::<Vec<_>>()),
+            computed,
+            cached,
+            outside_ms: median(&mut streams.iter().map(Stream::outside_ms).collect::<Vec<_>>()),
+            own: Own {
+                cpu_ms: (after.cpu_ms - before.cpu_ms) / f64::from(TOKENS),
+                n_wakes: (after.n_wakes - before.n_wakes) / f64::from(TOKENS),
+            },
+        })
+    }
+}
+
+/// One answer.
+struct Stream {
+    first: Duration,
+    last: Duration,
+    /// The chunk with the usage.
+    end: Value,
+}
+
+impl Stream {
+    fn read(client: &Client, number: usize, tokens: u32) -> Result<Stream, String> {
         // Its first word makes each prompt new; digits are single tokens, so that all are of one length.
         let content = format!("{:04}{}", number, " and".repeat(WORDS));
         let body = json!({
-            "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": TOKENS,
+            "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": tokens,
             "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true},
         });
-        let cpu_before = cpu_ms_of_server(server.pid());
         let begun = Instant::now();
-        let events = match client.chat(&body)? {
+        let mut events = match client.chat(&body)? {
             Answer::Stream(events) => events,
             Answer::Refused { status, body, .. } => return Err(format!("status {status}: {body}")),
         };
-        let (mut first, mut last, mut end) = (None, Duration::ZERO, Value::Null);
-        for event in events {
-            let event = event?;
+        let mut sent = Vec::with_capacity(tokens as usize + 8);
+        while let Some(text) = events.next_text() {
+            sent.push((begun.elapsed(), text?));
+        }
+        let (mut texts, mut end) = (Vec::with_capacity(sent.len()), Value::Null);
+        for (at, text) in sent {
+            let event = Event::read(&text)?;
             if event.has_text() {
-                last = begun.elapsed();
-                first.get_or_insert(last);
+                texts.push(at);
             }
             match event {
                 Event::Chunk(chunk) if !chunk["usage"].is_null() => end = chunk,
                 _ => {}
             }
         }
-        let first = first.ok_or("the stream held no text")?;
-        let (usage, timings) = (&end["usage"], &end["timings"]);
-        let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        if count(&usage["completion_tokens"]) != TOKENS {
-            return Err(format!("{TOKENS} tokens were asked for: {usage}"));
+        if count(&end["usage"]["completion_tokens"]) != tokens {
+            return Err(format!("{tokens} tokens were asked for: {}", end["usage"]));
         }
-        Ok(Served {
-            rate: f64::from(TOKENS - 1) / (last - first).as_secs_f64(),
-            first_ms: first.as_secs_f64() * 1e3,
-            outside_ms: first.as_secs_f64() * 1e3 - timings["time_to_first_token_ms"].as_f64().unwrap_or(f64::NAN),
-            cpu_ms: (cpu_ms_of_server(server.pid()) - cpu_before) / f64::from(TOKENS),
-            computed: count(&usage["prompt_tokens"]),
-            cached: count(&usage["prompt_tokens_details"]["cached_tokens"]),
-        })
+        match (texts.first(), texts.last()) {
+            (Some(&first), Some(&last)) => Ok(Stream { first, last, end }),
+            _ => Err("the stream held no text".to_owned()),
+        }
+    }
+
+    fn first_ms(&self) -> f64 {
+        self.first.as_secs_f64() * 1e3
+    }
+
+    fn outside_ms(&self) -> f64 {
+        self.first_ms() - self.end["timings"]["time_to_first_token_ms"].as_f64().unwrap_or(f64::NAN)
     }
 }
 
-/// Processor time so far of the threads that read requests and write answers; NaN where the system does not tell.
-fn cpu_ms_of_server(pid: u32) -> f64 {
-    let of_thread = |folder: &Path| {
-        let name = std::fs::read_to_string(folder.join("comm")).ok()?;
-        let time = std::fs::read_to_string(folder.join("schedstat")).ok()?;
-        let nanoseconds: f64 = time.split(' ').next()?.parse().ok()?;
-        SERVER_THREADS.contains(&name.trim_end()).then_some(nanoseconds / 1e6)
-    };
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-    threads.map_or(f64::NAN, |all| all.flatten().filter_map(|thread| of_thread(&thread.path())).sum())
+fn count(value: &Value) -> u32 {
+    value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+}
+
+/// What the threads that read requests and write answers have cost so far.
+#[derive(Default)]
+struct Own {
+    cpu_ms: f64,
+    /// Times that one of them had nothing to do and slept.
+    n_wakes: f64,
+}
+
+impl Own {
+    /// Nothing where the system does not tell.
+    fn of(pid: u32) -> Own {
+        let of_thread = |folder: &Path| {
+            let name = std::fs::read_to_string(folder.join("comm")).ok()?;
+            if ENGINE_THREADS.iter().any(|begin| name.starts_with(begin)) {
+                return None;
+            }
+            let time = std::fs::read_to_string(folder.join("schedstat")).ok()?;
+            let nanoseconds: f64 = time.split(' ').next()?.parse().ok()?;
+            let status = std::fs::read_to_string(folder.join("status")).ok()?;
+            let wakes = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+            Some((nanoseconds / 1e6, wakes.trim().parse::<f64>().ok()?))
+        };
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.filter_map(|thread| of_thread(&thread.path())).fold(Own::default(), |sum, (cpu_ms, n_wakes)| Own {
+            cpu_ms: sum.cpu_ms + cpu_ms,
+            n_wakes: sum.n_wakes + n_wakes,
+        })
+    }
 }
 
 /// The same work without the server.
@@ -194,8 +265,9 @@ impl Bench {
     fn measure(zinc: &Path, model: &str, computed: u32, cached: u32) -> Result<Bench, String> {
         let depth = (computed + cached).to_string();
         let (tokens, prompt) = ((TOKENS - 1).to_string(), computed.to_string());
-        let decode = bench(zinc, model, &["--pp", "0", "--tg", &tokens, "--depth", &depth])?;
-        let prefill = bench(zinc, model, &["--pp", &prompt, "--tg", "2"])?;
+        let prompts = PROMPTS.to_string();
+        let decode = bench(zinc, model, &["--reps", "1", "--pp", "0", "--tg", &tokens, "--depth", &depth])?;
+        let prefill = bench(zinc, model, &["--reps", &prompts, "--pp", &prompt, "--tg", "2"])?;
         let rate = |value: &Value, kind: &str| {
             let figures = value["figures"].as_array();
             let found = figures.and_then(|all| all.iter().find(|figure| figure["kind"] == kind));
@@ -210,7 +282,7 @@ impl Bench {
 
 fn bench(zinc: &Path, model: &str, arguments: &[&str]) -> Result<Value, String> {
     let mut command = Command::new(zinc);
-    command.args(["bench", "--json", "--reps", "1", "--device", "cpu", "-m", model]).args(arguments);
+    command.args(["bench", "--json", "--device", "cpu", "-m", model]).args(arguments);
     let output = command.output().map_err(|e| format!("zinc bench: {e}"))?;
     serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("zinc bench: {e}: {}", String::from_utf8_lossy(&output.stderr)))

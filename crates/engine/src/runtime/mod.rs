@@ -1,10 +1,12 @@
-//! The engine's threads: an inbox, the loop, and the delivery of events to each request's sink.
+//! The engine's thread: an inbox, the loop, and the delivery of events to each request's sink.
 //!
 //! The loop drains the inbox, launches a step, drains the inbox once more while the device works,
-//! lands the step and hands its events over; with nothing to do it sleeps on the inbox. Requests are
-//! checked, and their grammars compiled, on the thread that submits them; events go out on a thread
-//! of their own ([`delivery`]), so that the next step is launched while the last one's tokens are on
-//! their way. No async here: a server awaits on its own side of the sinks.
+//! lands the step and hands its events to their sinks; with nothing to do it sleeps on the inbox.
+//! Requests are checked, and their grammars compiled, on the thread that submits them. No async
+//! here: a server awaits on its own side of the sinks, which never block.
+//!
+//! A thread between the loop and the sinks would cost more than they do: on a CPU that computes on
+//! every core it takes the engine's own, in the midst of a step.
 
 mod delivery;
 mod worker;
@@ -25,7 +27,7 @@ use crate::stats::Stats;
 use worker::Worker;
 
 /// A handle to a running engine. Dropping it cancels what runs, waits for the step in progress and
-/// ends the threads.
+/// ends the thread.
 #[derive(Debug)]
 pub struct Runtime {
     inbox: Sender<Command>,
@@ -70,7 +72,7 @@ enum Command {
 }
 
 impl Runtime {
-    /// Starts the engine's threads. As many requests may be on their way to it as may wait in it.
+    /// Starts the engine's thread. As many requests may be on their way to it as may wait in it.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -87,7 +89,7 @@ impl Runtime {
         };
         let (ids, checker, limits) = (engine.ids.clone(), engine.checker.clone(), *engine.limits());
         *shared.stats.lock().unwrap_or_else(PoisonError::into_inner) = engine.stats();
-        let worker = Worker::new(engine, commands, inbox.clone(), Arc::clone(&shared))?;
+        let worker = Worker::new(engine, commands, Arc::clone(&shared));
         let thread =
             std::thread::Builder::new().name("zinc-engine".into()).spawn(|| worker.run()).map_err(Error::Thread)?;
         Ok(Runtime { inbox, ids, checker, shared, limits, model, thread: Some(thread) })

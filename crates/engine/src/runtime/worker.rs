@@ -1,7 +1,7 @@
 //! The thread that owns the engine.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 
 use super::delivery::Delivery;
@@ -20,16 +20,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// # Errors
-    /// The system gives no thread for the delivery.
-    pub(super) fn new(
-        engine: Engine,
-        commands: Receiver<Command>,
-        inbox: Sender<Command>,
-        shared: Arc<Shared>,
-    ) -> Result<Worker, Error> {
-        let delivery = Delivery::start(inbox).map_err(Error::Thread)?;
-        Ok(Worker { engine, commands, delivery, shared })
+    pub(super) fn new(engine: Engine, commands: Receiver<Command>, shared: Arc<Shared>) -> Worker {
+        Worker { engine, commands, delivery: Delivery::default(), shared }
     }
 
     pub(super) fn run(mut self) {
@@ -40,9 +32,8 @@ impl Worker {
                 Err(Error::Broken(cause)) => self.break_down(cause),
                 Err(error) => self.break_down(Arc::new(error)),
             }
-            self.publish();
         }
-        self.delivery.close(|id| self.engine.cancel(id));
+        self.delivery.end_all(|id| self.engine.cancel(id));
         self.publish();
     }
 
@@ -51,8 +42,21 @@ impl Worker {
         self.engine.launch()?;
         let goes_on = self.drain_inbox();
         let events = self.engine.land()?;
-        self.delivery.send(events);
+        self.publish();
+        self.deliver(events);
         Ok(goes_on)
+    }
+
+    /// Hands events over, and ends what nobody reads any more.
+    fn deliver(&mut self, events: Vec<(RequestId, Event)>) {
+        let lost = self.delivery.send(events);
+        for &id in &lost {
+            // Its sink is gone, so there is nobody to tell.
+            let _ = self.engine.cancel(id);
+        }
+        if !lost.is_empty() {
+            self.publish();
+        }
     }
 
     /// Takes every command there is, and waits for one while there is nothing else to do. False
@@ -67,11 +71,11 @@ impl Worker {
                 Ok(Command::Submit { id, checked, events }) => self.submit(id, *checked, events),
                 Ok(Command::Cancel(id)) => {
                     let event = self.engine.cancel(id);
-                    self.delivery.send(event.into_iter().map(|event| (id, event)).collect());
+                    self.deliver(event.into_iter().map(|event| (id, event)).collect());
                 }
                 Ok(Command::CancelChoice(id)) => {
                     let events = self.engine.cancel_choice(id);
-                    self.delivery.send(events);
+                    self.deliver(events);
                 }
                 Err(TryRecvError::Empty) => return true,
                 Ok(Command::Shutdown) | Err(TryRecvError::Disconnected) => return false,
@@ -86,12 +90,13 @@ impl Worker {
         self.shared.n_inbox.fetch_sub(1, Ordering::Relaxed);
         self.delivery.open(id, events);
         if let Err(error) = self.engine.submit_as(id, checked) {
-            self.delivery.send(vec![(id, Event::Done(failed(Arc::new(error))))]);
+            self.deliver(vec![(id, Event::Done(failed(Arc::new(error))))]);
         }
     }
 
     fn break_down(&mut self, error: Arc<Error>) {
         self.shared.broken.get_or_init(|| Arc::clone(&error));
+        self.publish();
         self.delivery.end_all(|_| Some(Event::Done(failed(Arc::clone(&error)))));
     }
 

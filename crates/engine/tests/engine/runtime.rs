@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use zinc_engine::request::{FinishReason, RequestId};
 use zinc_engine::scheduler::Refusal;
@@ -91,6 +92,20 @@ fn a_client_that_is_gone_is_cancelled() {
     assert_eq!(collect(&waiting).ids().len(), 3);
     // It is noticed at the next token; how many steps pass meanwhile is the threads' affair.
     assert!(seen.lock().unwrap().submitted.len() < 3000, "the 4000 tokens that nobody wants are not computed");
+    assert_eq!(runtime.stats().n_cancelled, 1);
+}
+
+#[test]
+fn the_figures_know_of_a_client_that_left_though_nothing_else_happens() {
+    let Gated { runtime, arrivals, permits, .. } = gated(CONFIG);
+    let (_, events) = submit(&runtime, request(prompt(1, 4), 60));
+    arrivals.recv().unwrap();
+    drop(events);
+    drop(permits);
+    let end = Instant::now() + Duration::from_secs(20);
+    while runtime.stats().n_cancelled == 0 && Instant::now() < end {
+        std::thread::yield_now();
+    }
     assert_eq!(runtime.stats().n_cancelled, 1);
 }
 
