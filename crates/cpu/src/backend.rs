@@ -100,7 +100,7 @@ impl Cpu {
     pub fn with_context(ctx: Context) -> Cpu {
         let name = format!("CPU ({}, {} threads)", ctx.isa(), ctx.n_threads());
         Cpu {
-            info: DeviceInfo { id: "cpu".into(), name, fusions: FUSIONS },
+            info: DeviceInfo { id: "cpu".into(), name, fusions: FUSIONS, is_asynchronous: false },
             ctx,
             weights: Vec::new(),
             states: Vec::new(),

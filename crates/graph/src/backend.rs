@@ -49,6 +49,8 @@ pub struct DeviceInfo {
     pub name: String,
     /// Fusions that the backend has kernels for.
     pub fusions: &'static [Fusion],
+    /// It computes by itself: `submit` returns before the step is done.
+    pub is_asynchronous: bool,
 }
 
 /// A weight's storage: bytes in the file's own layout, kept alive by the handle.

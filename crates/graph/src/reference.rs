@@ -53,7 +53,12 @@ impl Reference {
     #[must_use]
     pub fn new() -> Reference {
         Reference {
-            device: DeviceInfo { id: "reference".into(), name: "scalar reference".into(), fusions: &[] },
+            device: DeviceInfo {
+                id: "reference".into(),
+                name: "scalar reference".into(),
+                fusions: &[],
+                is_asynchronous: false,
+            },
             weights: Vec::new(),
             resources: Vec::new(),
             sizes: StateSizes { n_pages: 0, kv_format: KvFormat::F32, n_slots: 0 },

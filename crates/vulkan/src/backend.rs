@@ -163,7 +163,12 @@ impl Vulkan {
     /// The driver refuses.
     pub fn new(device: &Device) -> Result<Vulkan, Error> {
         let candidate = &device.gpu.candidate;
-        let info = DeviceInfo { id: candidate.id.clone(), name: candidate.name.clone(), fusions: FUSIONS };
+        let info = DeviceInfo {
+            id: candidate.id.clone(),
+            name: candidate.name.clone(),
+            fusions: FUSIONS,
+            is_asynchronous: true,
+        };
         Ok(Vulkan {
             info,
             plans: Vec::new(),

@@ -16,12 +16,14 @@ pub(super) struct Worker {
     engine: Engine,
     commands: Receiver<Command>,
     delivery: Delivery,
+    /// What came of the last step and was not handed over yet.
+    landed: Vec<(RequestId, Event)>,
     shared: Arc<Shared>,
 }
 
 impl Worker {
     pub(super) fn new(engine: Engine, commands: Receiver<Command>, shared: Arc<Shared>) -> Worker {
-        Worker { engine, commands, delivery: Delivery::default(), shared }
+        Worker { engine, commands, delivery: Delivery::default(), landed: Vec::new(), shared }
     }
 
     pub(super) fn run(mut self) {
@@ -33,6 +35,7 @@ impl Worker {
                 Err(error) => self.break_down(Arc::new(error)),
             }
         }
+        self.deliver_landed();
         self.delivery.end_all(|id| self.engine.cancel(id));
         self.publish();
     }
@@ -40,11 +43,20 @@ impl Worker {
     /// One step; commands are taken while the device works. False means the end.
     fn step(&mut self) -> Result<bool, Error> {
         self.engine.launch()?;
+        // A device that works by itself does so while the tokens of its last step go out.
+        self.deliver_landed();
         let goes_on = self.drain_inbox();
-        let events = self.engine.land()?;
+        self.landed = self.engine.land()?;
         self.publish();
-        self.deliver(events);
+        if !self.engine.device().is_asynchronous || self.engine.is_idle() {
+            self.deliver_landed();
+        }
         Ok(goes_on)
+    }
+
+    fn deliver_landed(&mut self) {
+        let landed = std::mem::take(&mut self.landed);
+        self.deliver(landed);
     }
 
     /// Hands events over, and ends what nobody reads any more.
@@ -97,6 +109,7 @@ impl Worker {
     fn break_down(&mut self, error: Arc<Error>) {
         self.shared.broken.get_or_init(|| Arc::clone(&error));
         self.publish();
+        self.deliver_landed();
         self.delivery.end_all(|_| Some(Event::Done(failed(Arc::clone(&error)))));
     }
 
