@@ -133,7 +133,7 @@ pub(crate) struct DeviceArgs {
     #[arg(short, long, visible_alias = "ctx", value_name = "N")]
     pub(crate) context: Option<u32>,
     /// Format of the key/value cache.
-    #[arg(long, value_name = "TYPE", default_value = "f16")]
+    #[arg(long, visible_alias = "kv-quant", value_name = "TYPE", default_value = "f16")]
     pub(crate) kv_type: KvType,
     /// Memory for the key/value cache, as in 2GiB (default: a whole context for each sequence, as far as 2 GiB go).
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -156,6 +156,9 @@ pub(crate) enum KvType {
     F16,
     /// Four bytes an element.
     F32,
+    /// A byte an element and a scale for every 32: about half of f16.
+    #[value(alias = "q8_0")]
+    Q8,
 }
 
 /// How tokens are chosen.

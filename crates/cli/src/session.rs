@@ -240,5 +240,6 @@ fn kv_format(kv_type: KvType) -> KvFormat {
     match kv_type {
         KvType::F16 => KvFormat::F16,
         KvType::F32 => KvFormat::F32,
+        KvType::Q8 => KvFormat::Q8,
     }
 }

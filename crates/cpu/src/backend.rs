@@ -7,13 +7,15 @@ use zinc_gguf::DType;
 use zinc_graph::backend::{
     Backend, BackendError, DeviceInfo, KvFormat, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
 };
-use zinc_graph::batch::{Batch, BatchLimits, PAGE_TOKENS};
+use zinc_graph::batch::{Batch, BatchLimits, PAGE_TOKENS, PageGroup};
 use zinc_graph::fuse::Fusion;
+use zinc_graph::graph::GraphResource;
 use zinc_graph::reference::{check_weight, n_vocab};
 use zinc_graph::section::{ResourceKind, ValueId, WeightClass};
 use zinc_graph::{Graph, Plan, fuse};
 
 use crate::arena::Arena;
+use crate::attention::q8_row_bytes;
 use crate::context::Context;
 use crate::error::Error;
 use crate::isa::Isa;
@@ -39,6 +41,13 @@ pub(crate) enum State {
         k: Vec<f32>,
         /// Values, the same.
         v: Vec<f32>,
+    },
+    /// Keys and values as signed bytes with scales, see [`crate::attention::q8_row_bytes`].
+    KvBytes {
+        /// Keys, `[n_pages * 16][row]`.
+        k: Vec<u8>,
+        /// Values, the same.
+        v: Vec<u8>,
     },
     /// Recurrent state, `[n_slots][len]`.
     Slots {
@@ -73,6 +82,8 @@ pub struct Cpu {
     ctx: Context,
     weights: Vec<Weight>,
     states: Vec<State>,
+    /// Whose pages each of them has.
+    groups: Vec<PageGroup>,
     sizes: StateSizes,
     n_vocab: usize,
     plans: Vec<Compiled>,
@@ -104,7 +115,8 @@ impl Cpu {
             ctx,
             weights: Vec::new(),
             states: Vec::new(),
-            sizes: StateSizes { n_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
+            groups: Vec::new(),
+            sizes: StateSizes { n_pages: 0, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
             n_vocab: usize::MAX,
             plans: Vec::new(),
             arena: Arena::default(),
@@ -143,7 +155,8 @@ impl Backend for Cpu {
             let plain = (decl.class == WeightClass::Plain).then(|| floats(&data.bytes));
             self.weights.push(Weight { data, shape: decl.shape, plain });
         }
-        self.states = graph.resources.iter().map(|r| state_of(r.kind, &state)).collect();
+        self.states = graph.resources.iter().map(|resource| state_of(resource, &state)).collect();
+        self.groups = graph.resources.iter().map(|resource| state.group_of(resource)).collect();
         self.sizes = state;
         self.n_vocab = n_vocab(graph);
         Ok(())
@@ -177,13 +190,14 @@ impl Backend for Cpu {
             outputs_max: bucket.outputs as usize,
             n_vocab: self.n_vocab,
             n_pages: self.sizes.n_pages as usize,
+            n_window_pages: self.sizes.n_window_pages as usize,
             n_state_slots: self.sizes.n_slots as usize,
         })?;
-        let Cpu { ctx, weights, states, plans, arena, .. } = self;
+        let Cpu { ctx, weights, states, groups, plans, arena, .. } = self;
         let Compiled { graph, plan, rotations, .. } = &mut plans[plan.0 as usize];
         rotations.turn(&batch.positions);
         let values = arena.values(graph, plan, batch);
-        let mut step = Step { ctx, graph, values, weights, states, batch, rotations };
+        let mut step = Step { ctx, graph, values, weights, states, groups, batch, rotations };
         for phase in &plan.phases {
             step.phase(phase);
         }
@@ -229,13 +243,19 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Zeroed state; the system gives the pages as they are first written.
-fn state_of(kind: ResourceKind, sizes: &StateSizes) -> State {
-    match kind {
+fn state_of(resource: &GraphResource, sizes: &StateSizes) -> State {
+    match resource.kind {
         ResourceKind::Kv { n_kv_heads, head_dim } => {
-            let n = sizes.n_pages as usize * PAGE_TOKENS as usize * n_kv_heads as usize * head_dim as usize;
+            let n_pages = sizes.pages_of(sizes.group_of(resource)) as usize;
+            let (n_rows, width) = (n_pages * PAGE_TOKENS as usize, n_kv_heads as usize * head_dim as usize);
+            let n = n_rows * width;
             match sizes.kv_format {
                 KvFormat::F16 => State::KvHalf { k: vec![0; n], v: vec![0; n] },
                 KvFormat::F32 => State::KvFull { k: vec![0.0; n], v: vec![0.0; n] },
+                KvFormat::Q8 => {
+                    let n = n_rows * q8_row_bytes(width);
+                    State::KvBytes { k: vec![0; n], v: vec![0; n] }
+                }
             }
         }
         ResourceKind::State { len } => {

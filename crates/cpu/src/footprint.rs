@@ -26,7 +26,13 @@ pub fn footprint(graph: &Graph, sizes: &[u64], n_threads: usize, step_tokens: u3
         arena_bytes = arena_bytes.max(plan.arena_bytes.next_multiple_of(64) as u64);
         workspace_bytes += plan_bytes(&fused, &plan) + rotation_bytes(&fused, tokens);
     }
-    Footprint { weights_bytes, workspace_bytes: workspace_bytes + arena_bytes, workspace_bytes_per_page: 0 }
+    Footprint {
+        weights_bytes,
+        workspace_bytes: workspace_bytes + arena_bytes,
+        workspace_bytes_per_page: 0,
+        window_bytes: 0,
+        window_bytes_per_page: 0,
+    }
 }
 
 /// What a compiled plan holds besides values: its graph, its phases, and which rotation each node uses.

@@ -1,6 +1,7 @@
 //! From an op to a kernel of this crate, with its slices. The `match` is exhaustive, so an op
 //! without an arm does not compile.
 
+use zinc_graph::batch::{PageGroup, Places};
 use zinc_graph::ops::{Activation as GraphActivation, Attention as GraphAttention, Op, RopeMode};
 use zinc_graph::section::{Node, WeightId};
 use zinc_graph::{Batch, Graph};
@@ -24,6 +25,7 @@ pub(crate) struct Step<'a> {
     pub(crate) values: Values<'a>,
     pub(crate) weights: &'a [Weight],
     pub(crate) states: &'a mut [State],
+    pub(crate) groups: &'a [PageGroup],
     pub(crate) batch: &'a Batch,
     pub(crate) rotations: &'a Rotations,
 }
@@ -199,6 +201,8 @@ impl<'a> Step<'a> {
     fn with_state(&mut self, node: &Node) {
         let resource = node.resource.expect("the builder gives this op a resource");
         let values = &self.values;
+        let places = self.batch.places(self.groups[usize::from(resource.0)]);
+        let slots = places.kv_slots.as_slice();
         let sinks = node.weights.as_slice().first().and_then(|w| self.weights[usize::from(w.0)].plain.as_deref());
         match (node.op, &mut self.states[usize::from(resource.0)]) {
             (Op::Conv1d(op), State::Slots { data, .. }) => {
@@ -211,20 +215,28 @@ impl<'a> Step<'a> {
                 delta_net(self.ctx, op, self.batch, DeltaRows { q, k, v, g, beta }, data, values.output(node, 0));
             }
             (Op::KvWrite(_), State::KvHalf { k, v }) => {
-                kv_write(self.ctx, values.input(node, 0), &self.batch.kv_slots, KvPagesMut::F16(k));
-                kv_write(self.ctx, values.input(node, 1), &self.batch.kv_slots, KvPagesMut::F16(v));
+                kv_write(self.ctx, values.input(node, 0), slots, KvPagesMut::F16(k));
+                kv_write(self.ctx, values.input(node, 1), slots, KvPagesMut::F16(v));
             }
             (Op::KvWrite(_), State::KvFull { k, v }) => {
-                kv_write(self.ctx, values.input(node, 0), &self.batch.kv_slots, KvPagesMut::F32(k));
-                kv_write(self.ctx, values.input(node, 1), &self.batch.kv_slots, KvPagesMut::F32(v));
+                kv_write(self.ctx, values.input(node, 0), slots, KvPagesMut::F32(k));
+                kv_write(self.ctx, values.input(node, 1), slots, KvPagesMut::F32(v));
+            }
+            (Op::KvWrite(_), State::KvBytes { k, v }) => {
+                kv_write(self.ctx, values.input(node, 0), slots, KvPagesMut::Q8(k));
+                kv_write(self.ctx, values.input(node, 1), slots, KvPagesMut::Q8(v));
+            }
+            (Op::Attention(op), State::KvBytes { k, v }) => {
+                let pages = (KvPages::Q8(k), KvPages::Q8(v));
+                attend(self.ctx, op, (self.batch, places), values.input(node, 0), sinks, pages, values.output(node, 0));
             }
             (Op::Attention(op), State::KvHalf { k, v }) => {
                 let pages = (KvPages::F16(k), KvPages::F16(v));
-                attend(self.ctx, op, self.batch, values.input(node, 0), sinks, pages, values.output(node, 0));
+                attend(self.ctx, op, (self.batch, places), values.input(node, 0), sinks, pages, values.output(node, 0));
             }
             (Op::Attention(op), State::KvFull { k, v }) => {
                 let pages = (KvPages::F32(k), KvPages::F32(v));
-                attend(self.ctx, op, self.batch, values.input(node, 0), sinks, pages, values.output(node, 0));
+                attend(self.ctx, op, (self.batch, places), values.input(node, 0), sinks, pages, values.output(node, 0));
             }
             _ => unreachable!("the builder gives {} a resource of its kind", node.op.name()),
         }
@@ -244,7 +256,7 @@ impl<'a> Step<'a> {
 fn attend(
     ctx: &mut Context,
     op: GraphAttention,
-    batch: &Batch,
+    (batch, places): (&Batch, &Places),
     q: &[f32],
     sinks: Option<&[f32]>,
     (keys, values): (KvPages<'_>, KvPages<'_>),
@@ -262,7 +274,7 @@ fn attend(
         q,
         positions: &batch.positions,
         seq_idx: &batch.seq_idx,
-        block_tables: &batch.block_tables,
+        block_tables: &places.block_tables,
         pages_max: batch.pages_max as usize,
         sinks,
     };

@@ -1,9 +1,11 @@
 //! Sequences as the flat arrays of a [`Batch`].
 //!
 //! Rows follow the order of the spans. A block table is as long as the longest sequence of the
-//! step needs it, and shorter ones are filled up with page 0, which nothing reads.
+//! step needs it, and shorter ones are filled up with page 0, which nothing reads; so are those of layers
+//! with a window where it has passed.
 
 use zinc_graph::Batch;
+use zinc_graph::batch::Places;
 
 use crate::kv::{Allocation, pages_for};
 
@@ -48,7 +50,7 @@ pub fn fill(batch: &mut Batch, spans: &[Span<'_>]) {
         batch.ids.extend_from_slice(span.ids);
         batch.positions.extend(span.start..span.end());
         batch.seq_idx.extend(span.ids.iter().map(|_| seq_idx));
-        batch.kv_slots.extend((span.start..span.end()).map(|position| span.kv.table.slot_of(position)));
+        batch.full.kv_slots.extend((span.start..span.end()).map(|position| span.kv.table.slot_of(position)));
         let n_tokens = count(batch.ids.len());
         let first_row = n_tokens - count(span.ids.len());
         match span.outputs {
@@ -58,8 +60,18 @@ pub fn fill(batch: &mut Batch, spans: &[Span<'_>]) {
         }
         batch.query_start.push(n_tokens);
         let n_pages = pages_for(span.end()) as usize;
-        batch.block_tables.extend(span.kv.table.pages()[..n_pages].iter().map(|page| page.0));
-        batch.block_tables.resize((seq_idx as usize + 1) * pages_max as usize, 0);
+        let row = seq_idx as usize * pages_max as usize;
+        let tables = &mut batch.full.block_tables;
+        tables.extend(span.kv.table.pages()[..n_pages].iter().map(|page| page.0));
+        tables.resize(row + pages_max as usize, 0);
+        if let Some(table) = &span.kv.window {
+            let Places { kv_slots, block_tables } = &mut batch.window;
+            kv_slots.extend((span.start..span.end()).map(|position| table.slot_of(position)));
+            let first = table.first() as usize;
+            block_tables.resize(row + first, 0);
+            block_tables.extend(table.pages().take(n_pages - first).map(|page| page.0));
+            block_tables.resize(row + pages_max as usize, 0);
+        }
         batch.state_slots.push(span.kv.slot);
     }
 }
@@ -75,10 +87,10 @@ mod tests {
 
     #[test]
     fn rows_tables_and_outputs_of_three_sequences() {
-        let mut kv = Kv::new(KvLimits { n_pages: 10, n_slots: 4, n_snapshots: 0, is_recurrent: false });
-        let long = kv.claim(40).unwrap();
-        let short = kv.claim(4).unwrap();
-        let whole = kv.claim(20).unwrap();
+        let mut kv = Kv::new(KvLimits { n_pages: 10, n_slots: 4, n_snapshots: 0, is_recurrent: false, window: None });
+        let long = kv.claim(40, 40).unwrap();
+        let short = kv.claim(4, 4).unwrap();
+        let whole = kv.claim(20, 20).unwrap();
         let spans = [
             Span { ids: &[7], start: 33, kv: &long, outputs: Outputs::Last },
             Span { ids: &[1, 2], start: 0, kv: &short, outputs: Outputs::None },
@@ -91,26 +103,29 @@ mod tests {
             ids: vec![7, 1, 2, 3, 4, 5],
             positions: vec![33, 0, 1, 15, 16, 17],
             seq_idx: vec![0, 1, 1, 2, 2, 2],
-            kv_slots: vec![
-                page(&long, 2) * 16 + 1,
-                page(&short, 0) * 16,
-                page(&short, 0) * 16 + 1,
-                page(&whole, 0) * 16 + 15,
-                page(&whole, 1) * 16,
-                page(&whole, 1) * 16 + 1,
-            ],
+            full: Places {
+                kv_slots: vec![
+                    page(&long, 2) * 16 + 1,
+                    page(&short, 0) * 16,
+                    page(&short, 0) * 16 + 1,
+                    page(&whole, 0) * 16 + 15,
+                    page(&whole, 1) * 16,
+                    page(&whole, 1) * 16 + 1,
+                ],
+                block_tables: vec![
+                    page(&long, 0),
+                    page(&long, 1),
+                    page(&long, 2),
+                    page(&short, 0),
+                    0,
+                    0,
+                    page(&whole, 0),
+                    page(&whole, 1),
+                    0,
+                ],
+            },
+            window: Places::default(),
             query_start: vec![0, 1, 3, 6],
-            block_tables: vec![
-                page(&long, 0),
-                page(&long, 1),
-                page(&long, 2),
-                page(&short, 0),
-                0,
-                0,
-                page(&whole, 0),
-                page(&whole, 1),
-                0,
-            ],
             pages_max: 3,
             state_slots: vec![long.slot, short.slot, whole.slot],
             output_rows: vec![0, 3, 4, 5],
@@ -121,6 +136,7 @@ mod tests {
             outputs_max: 4,
             n_vocab: 10,
             n_pages: 10,
+            n_window_pages: 0,
             n_state_slots: 4,
         };
         assert_eq!(batch.validate(&limits), Ok(()));

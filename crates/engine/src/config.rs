@@ -10,7 +10,7 @@ use zinc_graph::Graph;
 use zinc_graph::backend::{KvFormat, StateSizes};
 use zinc_graph::section::ResourceKind;
 
-use crate::kv::{KvLimits, PAGE_TOKENS, pages_for};
+use crate::kv::{KvLimits, PAGE_TOKENS, WindowLimits, pages_for, window_pages};
 use crate::scheduler::SchedulerLimits;
 
 const _: () =
@@ -74,6 +74,8 @@ pub struct Limits {
     pub config: EngineConfig,
     /// Sizes of the persistent state.
     pub state: StateSizes,
+    /// Tokens that layers see whose pages are of `state.n_window_pages`; 0 if there are none such.
+    pub window_tokens: u32,
     /// Bytes of keys and values.
     pub kv_bytes: u64,
     /// Bytes of recurrent state, snapshots included.
@@ -85,8 +87,29 @@ pub struct Limits {
 /// Bytes of state that a graph needs.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
+    /// A page of the layers that see everything.
     page_bytes: u64,
+    /// A page of those that see a window.
+    window_page_bytes: u64,
     slot_bytes: u64,
+    /// The widest window.
+    window: Option<u32>,
+}
+
+/// Pages of both kinds.
+#[derive(Clone, Copy, Debug)]
+struct Pages {
+    n_pages: u64,
+    /// 0 if layers with a window share the others'.
+    n_window_pages: u64,
+}
+
+impl Unit {
+    fn bytes(&self, pages: Pages) -> Option<u64> {
+        let of_window = if pages.n_window_pages > 0 { pages.n_window_pages } else { pages.n_pages };
+        let bytes = self.page_bytes.checked_mul(pages.n_pages)?;
+        bytes.checked_add(self.window_page_bytes.checked_mul(of_window)?)
+    }
 }
 
 impl EngineConfig {
@@ -114,18 +137,35 @@ impl EngineConfig {
         if !self.snapshot_tokens.is_multiple_of(PAGE_TOKENS) {
             return Err(ConfigError::SnapshotTokens { snapshot_tokens: self.snapshot_tokens });
         }
-        let unit = unit(graph, self.kv_format).filter(|u| u.page_bytes.max(u.slot_bytes) <= STATE_BYTES_MAX);
-        let n_pages = self.n_pages(unit)?;
+        let unit_of_head = self.kv_format.head_unit();
+        for resource in &graph.resources {
+            if let ResourceKind::Kv { head_dim, .. } = resource.kind
+                && !head_dim.is_multiple_of(unit_of_head)
+            {
+                return Err(ConfigError::KvHead { head_dim, unit: unit_of_head });
+            }
+        }
+        let unit = unit(graph, self.kv_format)
+            .filter(|u| u.page_bytes.max(u.window_page_bytes).max(u.slot_bytes) <= STATE_BYTES_MAX);
+        let pages @ Pages { n_pages, n_window_pages } = self.pages(unit)?;
         let n_snapshots = unit.map_or(0, |unit| self.n_snapshots(unit));
         let n_slots = self.sequences_max + n_snapshots;
-        let kv_bytes = unit.and_then(|unit| unit.page_bytes.checked_mul(n_pages)).unwrap_or(u64::MAX);
+        let kv_bytes = unit.and_then(|unit| unit.bytes(pages)).unwrap_or(u64::MAX);
         let recurrent_bytes = unit.and_then(|unit| unit.slot_bytes.checked_mul(u64::from(n_slots))).unwrap_or(u64::MAX);
         // A slot number is page * 16 + place and has to fit 32 bits.
-        let n_pages_small = u32::try_from(n_pages).ok().filter(|n| n.checked_mul(PAGE_TOKENS).is_some());
-        match n_pages_small {
-            Some(n_pages) if kv_bytes <= STATE_BYTES_MAX && recurrent_bytes <= STATE_BYTES_MAX => {
-                let state = StateSizes { n_pages, kv_format: self.kv_format, n_slots };
-                Ok(Limits { config: self, state, kv_bytes, recurrent_bytes, n_snapshots })
+        let small = |n: u64| u32::try_from(n).ok().filter(|n| n.checked_mul(PAGE_TOKENS).is_some());
+        match small(n_pages).zip(small(n_window_pages)) {
+            Some((n_pages, n_window_pages)) if kv_bytes <= STATE_BYTES_MAX && recurrent_bytes <= STATE_BYTES_MAX => {
+                let state = StateSizes { n_pages, n_window_pages, kv_format: self.kv_format, n_slots };
+                let window = unit.and_then(|unit| unit.window).filter(|_| n_window_pages > 0);
+                Ok(Limits {
+                    config: self,
+                    state,
+                    window_tokens: window.unwrap_or(0),
+                    kv_bytes,
+                    recurrent_bytes,
+                    n_snapshots,
+                })
             }
             _ => Err(ConfigError::TooLarge {
                 context_tokens: self.context_tokens,
@@ -136,17 +176,40 @@ impl EngineConfig {
         }
     }
 
-    fn n_pages(&self, unit: Option<Unit>) -> Result<u64, ConfigError> {
+    fn pages(&self, unit: Option<Unit>) -> Result<Pages, ConfigError> {
+        let window = unit.and_then(|unit| unit.window).filter(|&window| window < self.context_tokens);
+        let pages = |n_pages| Pages { n_pages, n_window_pages: window.map_or(0, |w| self.n_window_pages(w, n_pages)) };
+        // More than all sequences can fill would never be used.
         let contexts = u64::from(pages_for(self.context_tokens)) * u64::from(self.sequences_max);
         match (self.kv, unit) {
-            (KvSize::Tokens(n), _) => Ok(u64::from(pages_for(n))),
-            (KvSize::Bytes(bytes), Some(Unit { page_bytes, .. })) if page_bytes > 0 => match bytes / page_bytes {
-                0 => Err(ConfigError::KvTooSmall { bytes, page_bytes }),
-                // More than all sequences can fill would never be used.
-                n => Ok(n.min(contexts)),
-            },
-            (KvSize::Contexts | KvSize::Bytes(_), _) => Ok(contexts),
+            (KvSize::Tokens(n), _) => Ok(pages(u64::from(pages_for(n)))),
+            (KvSize::Bytes(bytes), Some(unit)) => {
+                let holds = |n_pages: u64| unit.bytes(pages(n_pages)).is_some_and(|needed| needed <= bytes);
+                if holds(contexts) {
+                    return Ok(pages(contexts));
+                }
+                // `fits` pages hold, `fails` do not.
+                let (mut fits, mut fails) = (0, contexts);
+                while fails - fits > 1 {
+                    let middle = fits + (fails - fits) / 2;
+                    if holds(middle) { fits = middle } else { fails = middle }
+                }
+                let page_bytes = unit.page_bytes.saturating_add(unit.window_page_bytes);
+                if fits > 0 { Ok(pages(fits)) } else { Err(ConfigError::KvTooSmall { bytes, page_bytes }) }
+            }
+            (KvSize::Contexts | KvSize::Bytes(_), _) => Ok(pages(contexts)),
         }
+    }
+
+    /// Pages of layers that see a window, beside `n_pages` of the others. For each context that those hold there are two
+    /// windows: what a sequence sees, and as much before it from where its text, or one that begins alike, may be gone on
+    /// with; and for all of them together what one step computes. Never more than the others have: then one pool serves
+    /// all layers, and there are none.
+    fn n_window_pages(&self, window: u32, n_pages: u64) -> u64 {
+        let own = 2 * u64::from(window_pages(window, 1));
+        let of_contexts = (n_pages * own).div_ceil(u64::from(pages_for(self.context_tokens)));
+        let n = of_contexts.max(own) + u64::from(pages_for(self.step_tokens));
+        if n < n_pages { n } else { 0 }
     }
 
     fn n_snapshots(&self, unit: Unit) -> u32 {
@@ -155,21 +218,23 @@ impl EngineConfig {
     }
 }
 
-/// Bytes of a page and of a slot; none if they pass 64 bits.
+/// Bytes of pages and of a slot; none if they pass 64 bits.
 fn unit(graph: &Graph, kv_format: KvFormat) -> Option<Unit> {
-    let (mut page_bytes, mut slot_bytes) = (0u64, 0u64);
+    let (mut page_bytes, mut window_page_bytes, mut slot_bytes) = (0u64, 0u64, 0u64);
     for resource in &graph.resources {
         match resource.kind {
             ResourceKind::Kv { n_kv_heads, head_dim } => {
                 let n = u64::from(n_kv_heads).checked_mul(u64::from(head_dim))?;
+                let row_bytes = Some(n).filter(|&n| n <= STATE_BYTES_MAX).map(|n| kv_format.row_bytes(n))?;
                 // Keys and values.
-                let n = n.checked_mul(2 * u64::from(PAGE_TOKENS)).filter(|&n| n <= STATE_BYTES_MAX)?;
-                page_bytes = page_bytes.checked_add(kv_format.bytes(n))?;
+                let bytes = row_bytes.checked_mul(2 * u64::from(PAGE_TOKENS))?;
+                let of_kind = if resource.window > 0 { &mut window_page_bytes } else { &mut page_bytes };
+                *of_kind = of_kind.checked_add(bytes)?;
             }
             ResourceKind::State { len } => slot_bytes = slot_bytes.checked_add(u64::from(len).checked_mul(4)?)?,
         }
     }
-    Some(Unit { page_bytes, slot_bytes })
+    Some(Unit { page_bytes, window_page_bytes, slot_bytes, window: graph.window() })
 }
 
 impl Limits {
@@ -182,6 +247,8 @@ impl Limits {
                 n_slots: self.config.sequences_max,
                 n_snapshots: self.n_snapshots,
                 is_recurrent: self.recurrent_bytes > 0,
+                window: (self.state.n_window_pages > 0)
+                    .then_some(WindowLimits { tokens: self.window_tokens, n_pages: self.state.n_window_pages }),
             },
             step_tokens: self.config.step_tokens,
             queue_max: self.config.queue_max,
@@ -196,14 +263,14 @@ impl fmt::Display for Limits {
         let n_tokens = u64::from(state.n_pages) * u64::from(PAGE_TOKENS);
         write!(
             f,
-            "context {} tokens, {} at once, KV cache {} pages = {n_tokens} tokens = {}, steps of {} tokens, queue of {}",
-            config.context_tokens,
-            config.sequences_max,
-            state.n_pages,
-            mebibytes(self.kv_bytes),
-            config.step_tokens,
-            config.queue_max
+            "context {} tokens, {} at once, KV cache {} pages = {n_tokens} tokens",
+            config.context_tokens, config.sequences_max, state.n_pages
         )?;
+        if state.n_window_pages > 0 {
+            write!(f, " and {} pages for windows of {} tokens", state.n_window_pages, self.window_tokens)?;
+        }
+        let kv = mebibytes(self.kv_bytes);
+        write!(f, " = {kv}, steps of {} tokens, queue of {}", config.step_tokens, config.queue_max)?;
         if self.recurrent_bytes > 0 {
             let (bytes, n, every) = (mebibytes(self.recurrent_bytes), self.n_snapshots, config.snapshot_tokens);
             write!(f, ", recurrent state {bytes} with {n} snapshots, one every {every} tokens")?;
@@ -236,6 +303,16 @@ pub enum ConfigError {
     SnapshotTokens {
         /// Tokens between two.
         snapshot_tokens: u32,
+    },
+    /// Heads that the format of keys and values has no whole groups for.
+    #[error(
+        "the model has heads of {head_dim} elements; this format of keys and values needs multiples of {unit}: use f16"
+    )]
+    KvHead {
+        /// Elements of a head.
+        head_dim: u32,
+        /// What it has to be a multiple of.
+        unit: u32,
     },
     /// Too little memory for a single page.
     #[error(
@@ -298,20 +375,22 @@ mod tests {
 
     fn graph() -> Graph {
         let kinds = [ResourceKind::Kv { n_kv_heads: 2, head_dim: 64 }, ResourceKind::State { len: 10 }];
-        let resources = kinds.iter().chain(&kinds).map(|&kind| GraphResource { kind, layer: 0 }).collect();
+        let resources = kinds.iter().chain(&kinds).map(|&kind| GraphResource { kind, layer: 0, window: 0 }).collect();
         Graph { resources, ..Graph::default() }
     }
 
     #[test]
     fn sizes_follow_from_the_configuration() {
         let limits = CONFIG.limits(&graph()).unwrap();
-        assert_eq!(limits.state, StateSizes { n_pages: 21, kv_format: KvFormat::F16, n_slots: 3 });
+        assert_eq!(limits.state, StateSizes { n_pages: 21, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 3 });
         assert_eq!(
             limits.kv_bytes,
             21 * 16 * (2 * 64) * 2 * 2 * 2,
             "tokens * elements * key and value * 2 bytes * 2 layers"
         );
         assert_eq!(limits.recurrent_bytes, 10 * 3 * 4 * 2);
+        let in_bytes = EngineConfig { kv_format: KvFormat::Q8, ..CONFIG }.limits(&graph()).unwrap();
+        assert_eq!(in_bytes.kv_bytes, 21 * 16 * (128 + 4 * 2 + 8) * 2 * 2, "bytes, scales, up to a word of 16");
         let n_pages = |kv| EngineConfig { kv, ..CONFIG }.limits(&graph()).unwrap().state.n_pages;
         let page_bytes = 16 * (2 * 64) * 2 * 2 * 2;
         assert_eq!(n_pages(KvSize::Tokens(150)), 10);
@@ -324,6 +403,45 @@ mod tests {
             "context 100 tokens, 3 at once, KV cache 21 pages = 336 tokens = 0.3 MiB, steps of 64 tokens, queue of 8, \
              recurrent state 0.0 MiB with 5 snapshots, one every 64 tokens"
         );
+    }
+
+    /// One layer that sees everything and five that see 40 tokens, of 512 bytes a token each.
+    fn windowed() -> Graph {
+        let kind = ResourceKind::Kv { n_kv_heads: 2, head_dim: 64 };
+        let resource = |layer| GraphResource { kind, layer, window: if layer == 0 { 0 } else { 40 } };
+        Graph { resources: (0..6).map(resource).collect(), ..Graph::default() }
+    }
+
+    #[test]
+    fn windows_have_pages_for_what_is_seen_and_as_much_before_it() {
+        let config = EngineConfig { context_tokens: 1600, ..CONFIG };
+        let limits = config.limits(&windowed()).unwrap();
+        // 40 tokens lie in four pages at most; three sequences have twice that, and a step of 64 tokens four.
+        let sizes = |n_pages, n_window_pages| (n_pages, n_window_pages, (n_pages + 5 * n_window_pages) * 16 * 512);
+        let of = |limits: &Limits| {
+            (u64::from(limits.state.n_pages), u64::from(limits.state.n_window_pages), limits.kv_bytes)
+        };
+        assert_eq!(of(&limits), sizes(300, 3 * 8 + 4));
+        let window = WindowLimits { tokens: 40, n_pages: 28 };
+        assert_eq!(limits.scheduler().kv.window, Some(window));
+        assert_eq!(
+            limits.to_string(),
+            "context 1600 tokens, 3 at once, KV cache 300 pages = 4800 tokens and 28 pages for windows of 40 tokens = \
+             3.4 MiB, steps of 64 tokens, queue of 8"
+        );
+        let with = |kv| of(&EngineConfig { kv, ..config }.limits(&windowed()).unwrap());
+        assert_eq!(with(KvSize::Tokens(1600)), sizes(100, 8 + 4));
+        assert_eq!(with(KvSize::Tokens(400)), sizes(25, 8 + 4), "never less than one sequence needs");
+        let (.., bytes) = sizes(150, 12 + 4);
+        assert_eq!(with(KvSize::Bytes(bytes)), sizes(150, 12 + 4), "both kinds fit the bytes");
+        assert_eq!(with(KvSize::Bytes(bytes - 1)), sizes(149, 12 + 4));
+        // Where there is nothing to save, all layers share one pool.
+        let page_bytes = 6 * 16 * 512;
+        assert_eq!(with(KvSize::Bytes(12 * page_bytes)), (12, 0, 12 * page_bytes));
+        assert_eq!(with(KvSize::Bytes(12 * page_bytes + 16 * 512)), sizes(13, 12));
+        let short = EngineConfig { context_tokens: 40, ..config };
+        assert_eq!(of(&short.limits(&windowed()).unwrap()), (9, 0, 9 * page_bytes), "nobody leaves the window");
+        assert_eq!(short.limits(&windowed()).unwrap().scheduler().kv.window, None);
     }
 
     #[test]
@@ -346,6 +464,10 @@ mod tests {
             check(EngineConfig { decode_gap_max: Duration::MAX, ..CONFIG }),
             range("decode_gap_max", u32::MAX, 1, 60_000)
         );
+        let kind = ResourceKind::Kv { n_kv_heads: 1, head_dim: 80 };
+        let odd = Graph { resources: vec![GraphResource { kind, layer: 0, window: 0 }], ..Graph::default() };
+        let refused = EngineConfig { kv_format: KvFormat::Q8, ..CONFIG }.limits(&odd).unwrap_err();
+        assert_eq!(refused, ConfigError::KvHead { head_dim: 80, unit: 32 });
         let too_small = ConfigError::KvTooSmall { bytes: 100, page_bytes: 16 * 128 * 2 * 2 * 2 };
         assert_eq!(check(EngineConfig { kv: KvSize::Bytes(100), ..CONFIG }), too_small);
         let error = check(EngineConfig { context_tokens: 1 << 24, sequences_max: 1024, step_tokens: 1024, ..CONFIG });

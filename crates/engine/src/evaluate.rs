@@ -32,21 +32,24 @@ impl Engine {
             Ok(n) if n <= context_tokens => n,
             _ => return Err(Error::PromptTooLong { n_tokens: ids.len(), context_tokens }),
         };
-        let kv = self.scheduler.claim(n_tokens)?;
-        let result = self.evaluate_in(&kv, ids, &mut row);
+        let chunk_tokens = chunk_tokens(self.model.n_vocab, self.limits.config.step_tokens);
+        let mut kv = self.scheduler.claim(n_tokens, chunk_tokens)?;
+        let result = self.evaluate_in(&mut kv, ids, chunk_tokens, &mut row);
         self.scheduler.release(kv);
         result.map_err(|error| self.break_down(error))
     }
 
     fn evaluate_in(
         &mut self,
-        kv: &Allocation,
+        kv: &mut Allocation,
         ids: &[u32],
+        chunk_tokens: u32,
         row: &mut dyn FnMut(usize, &[f32]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let chunk_tokens = chunk_tokens(self.model.n_vocab, self.limits.config.step_tokens);
         let mut start = 0;
         for ids in ids.chunks(chunk_tokens as usize) {
+            let end = start + u32::try_from(ids.len()).expect("a chunk of a text that fits the context");
+            self.scheduler.grow_claimed(kv, end);
             batch::fill(&mut self.batch, &[Span { ids, start, kv, outputs: Outputs::All }]);
             let (plan, ticket) = self.start_batch()?;
             self.backend.wait(ticket)?;
@@ -56,7 +59,8 @@ impl Engine {
                     return Ok(());
                 }
             }
-            start += chunk_tokens;
+            start = end;
+            self.scheduler.advance_claimed(kv, start);
         }
         Ok(())
     }

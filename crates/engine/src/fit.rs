@@ -12,6 +12,8 @@ use crate::kv::PAGE_TOKENS;
 /// What the scheduler's books hold for each page: counts, lists, and the places that a prefix is found by. 113 were
 /// counted.
 const BOOK_BYTES_PER_PAGE: u64 = 120;
+/// The same for each page of layers with a window.
+const BOOK_BYTES_PER_WINDOW_PAGE: u64 = 40;
 /// What the engine has besides: queues, the batch, the requests. 60 kB were counted with one sequence.
 const BOOK_BYTES: u64 = 256 << 10;
 /// Bytes for each entry of the vocabulary: a row of logits on the host, and candidates with their probabilities.
@@ -71,7 +73,7 @@ impl Room<'_> {
             weights_bytes: self.footprint.weights_bytes,
             kv_bytes: limits.kv_bytes,
             recurrent_bytes: limits.recurrent_bytes,
-            workspace_bytes: self.footprint.workspace_bytes(limits.state.n_pages).saturating_add(self.books(&limits)),
+            workspace_bytes: self.footprint.workspace_bytes(&limits.state).saturating_add(self.books(&limits)),
         })
     }
 
@@ -80,6 +82,7 @@ impl Room<'_> {
         let n_vocab = self.graph.outputs.first().map_or(0, |&logits| self.graph.shape(logits).cols);
         BOOK_BYTES
             + BOOK_BYTES_PER_PAGE * u64::from(limits.state.n_pages)
+            + BOOK_BYTES_PER_WINDOW_PAGE * u64::from(limits.state.n_window_pages)
             + BOOK_BYTES_PER_ENTRY * u64::from(n_vocab)
             // The model's graph, and the same fused.
             + 2 * graph_bytes(self.graph)
@@ -126,7 +129,7 @@ mod tests {
     /// One layer of two heads of 64: 512 bytes a token in f16, a page 8 KiB.
     fn graph() -> Graph {
         let kind = ResourceKind::Kv { n_kv_heads: 2, head_dim: 64 };
-        Graph { resources: vec![GraphResource { kind, layer: 0 }], ..Graph::default() }
+        Graph { resources: vec![GraphResource { kind, layer: 0, window: 0 }], ..Graph::default() }
     }
 
     fn config(context_tokens: u32, kv_format: KvFormat) -> Result<EngineConfig, ConfigError> {
@@ -146,7 +149,13 @@ mod tests {
     #[test]
     fn the_longest_context_is_the_last_that_fits() {
         let graph = graph();
-        let footprint = Footprint { weights_bytes: 1000, workspace_bytes: 24, workspace_bytes_per_page: 0 };
+        let footprint = Footprint {
+            weights_bytes: 1000,
+            workspace_bytes: 24,
+            workspace_bytes_per_page: 0,
+            window_bytes: 0,
+            window_bytes_per_page: 0,
+        };
         let own = 1024 + BOOK_BYTES + 2 * graph_bytes(&graph);
         let longest = |budget_bytes, kv_format| {
             Room { graph: &graph, footprint, budget_bytes }.longest_context(1000, |tokens| config(tokens, kv_format))

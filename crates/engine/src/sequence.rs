@@ -168,6 +168,12 @@ impl Sequence {
         ends.into_iter().flatten().filter(|&end| end > self.n_computed).fold(multiple, u32::min)
     }
 
+    /// Ends of pages from where other texts may go on: those of messages, and the last of the prompt.
+    pub(crate) fn points(&self) -> impl Iterator<Item = u32> + '_ {
+        let of_prompt = (self.n_prompt - 1) / PAGE_TOKENS * PAGE_TOKENS;
+        self.boundaries.iter().copied().chain([of_prompt])
+    }
+
     /// Appends a chosen token and says whether it is the last one.
     pub fn accept(&mut self, id: u32, now: Instant) -> Option<FinishReason> {
         self.tokens.push(id);

@@ -17,6 +17,10 @@ pub struct Stats {
     pub n_pages_held: u32,
     /// Pages that nobody holds and that are kept for later requests.
     pub n_pages_cached: u32,
+    /// Pages of the pool of layers that see a window; 0 if they share the others'.
+    pub n_window_pages: u32,
+    /// Pages of it that sequences hold.
+    pub n_window_pages_held: u32,
     /// Slots for snapshots of recurrent state.
     pub n_snapshots: u32,
     /// Those among them that hold one.
@@ -75,6 +79,8 @@ impl Tally {
             n_pages: count(load.n_pages),
             n_pages_held: count(load.n_pages - load.n_free_pages),
             n_pages_cached: count(load.n_kept_pages),
+            n_window_pages: count(load.n_window_pages),
+            n_window_pages_held: count(load.n_window_pages - load.n_free_window_pages),
             n_snapshots: count(load.n_snapshots),
             n_snapshots_used: count(load.n_snapshots_used),
             prefix_query_tokens: counters.prefix_query_tokens,

@@ -112,7 +112,7 @@ fn fit_is_what_an_engine_takes() {
     for name in
         ["llama-a.F32.gguf", "gemma3-a.Q8_0.gguf", "qwen3-a.F32.gguf", "gptoss-a.MXFP4.gguf", "qwen35-a.F32.gguf"]
     {
-        for kv_format in [KvFormat::F16, KvFormat::F32] {
+        for kv_format in KvFormat::ALL {
             let (said, real) = said_and_real(name, kv_format);
             let over = (said as f64 / real as f64 - 1.0) * 100.0;
             eprintln!("{name} {kv_format:?}: {said} bytes said, {real} real: {over:.2} % over");

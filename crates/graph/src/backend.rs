@@ -6,9 +6,9 @@
 
 use zinc_gguf::{Bytes, DType};
 
-use crate::batch::{Batch, BatchError};
+use crate::batch::{Batch, BatchError, PageGroup};
 use crate::fuse::Fusion;
-use crate::graph::{Graph, GraphError};
+use crate::graph::{Graph, GraphError, GraphResource};
 use crate::section::ValueId;
 
 /// Storage format of keys and values.
@@ -18,24 +18,58 @@ pub enum KvFormat {
     F32,
     /// Two bytes an element.
     F16,
+    /// A signed byte an element, and one scale in f16 for every [`Q8_GROUP`] of a head.
+    Q8,
 }
 
+/// Elements that share a scale in [`KvFormat::Q8`].
+pub const Q8_GROUP: u32 = 32;
+
 impl KvFormat {
-    /// Bytes of `n` elements.
+    /// Every format.
+    pub const ALL: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8];
+
+    /// Bytes of a token's keys, or of its values: `width` elements, those of all heads. In [`KvFormat::Q8`] the bytes of all
+    /// elements, then the scales, up to a multiple of 16 bytes.
     #[must_use]
-    pub const fn bytes(self, n: u64) -> u64 {
+    pub const fn row_bytes(self, width: u64) -> u64 {
         match self {
-            KvFormat::F32 => n * 4,
-            KvFormat::F16 => n * 2,
+            KvFormat::F32 => width * 4,
+            KvFormat::F16 => width * 2,
+            KvFormat::Q8 => (width + 2 * width.div_ceil(Q8_GROUP as u64)).next_multiple_of(16),
         }
     }
 
-    /// The value that comes back after storing `x`.
+    /// What the elements of a head must be a multiple of.
     #[must_use]
-    pub fn round(self, x: f32) -> f32 {
+    pub const fn head_unit(self) -> u32 {
         match self {
-            KvFormat::F32 => x,
-            KvFormat::F16 => half::f16::from_f32(x).to_f32(),
+            KvFormat::F32 | KvFormat::F16 => 1,
+            KvFormat::Q8 => Q8_GROUP,
+        }
+    }
+
+    /// What comes back of elements of whole heads after they are stored. In [`KvFormat::Q8`] a scale is the largest
+    /// magnitude of its group over 127, rounded to f16; an element is the multiple of the scale next to it, and of
+    /// two the even one.
+    #[expect(clippy::cast_possible_truncation, reason = "seven bits times eleven are exact in f32")]
+    pub fn store(self, x: &[f32], stored: &mut [f32]) {
+        match self {
+            KvFormat::F32 => stored.copy_from_slice(x),
+            KvFormat::F16 => {
+                stored.iter_mut().zip(x).for_each(|(stored, &x)| *stored = half::f16::from_f32(x).to_f32());
+            }
+            KvFormat::Q8 => {
+                let group = Q8_GROUP as usize;
+                for (stored, x) in stored.chunks_mut(group).zip(x.chunks(group)) {
+                    let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+                    let scale = half::f16::from_f32((most * (1.0 / 127.0)).min(f32::from(half::f16::MAX))).to_f32();
+                    for (stored, &x) in stored.iter_mut().zip(x) {
+                        let steps = (f64::from(x) / f64::from(scale)).round_ties_even().clamp(-127.0, 127.0);
+                        *stored = if scale == 0.0 { 0.0 } else { (steps * f64::from(scale)) as f32 };
+                    }
+                }
+            }
         }
     }
 }
@@ -73,10 +107,29 @@ impl std::fmt::Debug for WeightData {
 pub struct StateSizes {
     /// Pages of 16 tokens in the pool.
     pub n_pages: u32,
+    /// Pages of the pool of layers that see a window only; 0 if they share the pages of the others.
+    pub n_window_pages: u32,
     /// Format of keys and values.
     pub kv_format: KvFormat,
     /// Slots of recurrent state.
     pub n_slots: u32,
+}
+
+impl StateSizes {
+    /// Which pages the keys and values of a resource lie in.
+    #[must_use]
+    pub const fn group_of(&self, resource: &GraphResource) -> PageGroup {
+        if self.n_window_pages > 0 && resource.window > 0 { PageGroup::Window } else { PageGroup::Full }
+    }
+
+    /// Pages of a group.
+    #[must_use]
+    pub const fn pages_of(&self, group: PageGroup) -> u32 {
+        match group {
+            PageGroup::Full => self.n_pages,
+            PageGroup::Window => self.n_window_pages,
+        }
+    }
 }
 
 /// Largest step that a plan takes.

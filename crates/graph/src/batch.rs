@@ -3,11 +3,32 @@
 //! The engine fills one `Batch` a step and a backend copies it into its step buffer; nothing
 //! else about sequences reaches a kernel. Tokens of one sequence are contiguous rows in rising
 //! position. A sequence whose first row has position 0 starts from empty recurrent state.
+//!
+//! Layers that see a window only may have pages of their own ([`PageGroup::Window`]), and then a second
+//! block table: pages wholly before what a row of the step can see are not named there any more.
 
 use std::ops::Range;
 
 /// Tokens in a page of the KV cache.
 pub const PAGE_TOKENS: u32 = 16;
+
+/// Layers that share a pool of pages and a block table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageGroup {
+    /// Those that see everything; all layers, if the others have no pages of their own.
+    Full,
+    /// Those that see a window.
+    Window,
+}
+
+/// Where a step's keys and values lie in the pages of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Where each token's key and value go: page * 16 + place in the page, `[n]`.
+    pub kv_slots: Vec<u32>,
+    /// Pages of each sequence in order, `[s][pages_max]`. Of a page that holds nothing for this step any number.
+    pub block_tables: Vec<u32>,
+}
 
 /// One step's batch of `n` tokens in `s` sequences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,15 +37,15 @@ pub struct Batch {
     pub ids: Vec<u32>,
     /// Position of each token in its sequence, `[n]`.
     pub positions: Vec<u32>,
-    /// Which sequence (row of `block_tables`) each token belongs to, `[n]`.
+    /// Which sequence (row of a block table) each token belongs to, `[n]`.
     pub seq_idx: Vec<u32>,
-    /// Where each token's key and value go: page * 16 + place in the page, `[n]`.
-    pub kv_slots: Vec<u32>,
     /// First row of each sequence, and `n` at the end, `[s + 1]`.
     pub query_start: Vec<u32>,
-    /// Pages of each sequence in order, `[s][pages_max]`.
-    pub block_tables: Vec<u32>,
-    /// Pages in a row of `block_tables`.
+    /// Places in the pages of layers that see everything.
+    pub full: Places,
+    /// Places in the pages of layers with a window; empty if they have none of their own.
+    pub window: Places,
+    /// Pages in a row of each block table.
     pub pages_max: u32,
     /// Slot of each sequence's recurrent states, `[s]`.
     pub state_slots: Vec<u32>,
@@ -51,10 +72,19 @@ impl Batch {
         self.output_rows.len()
     }
 
+    /// The places of a group.
+    #[must_use]
+    pub const fn places(&self, group: PageGroup) -> &Places {
+        match group {
+            PageGroup::Full => &self.full,
+            PageGroup::Window => &self.window,
+        }
+    }
+
     /// Slot (page * 16 + place) of position `position` of sequence `seq`.
     #[must_use]
-    pub fn slot_of(&self, seq: u32, position: u32) -> u32 {
-        let page = self.block_tables[(seq * self.pages_max + position / PAGE_TOKENS) as usize];
+    pub fn slot_of(&self, group: PageGroup, seq: u32, position: u32) -> u32 {
+        let page = self.places(group).block_tables[(seq * self.pages_max + position / PAGE_TOKENS) as usize];
         page * PAGE_TOKENS + position % PAGE_TOKENS
     }
 
@@ -73,9 +103,11 @@ impl Batch {
         self.ids.clear();
         self.positions.clear();
         self.seq_idx.clear();
-        self.kv_slots.clear();
         self.query_start.clear();
-        self.block_tables.clear();
+        for places in [&mut self.full, &mut self.window] {
+            places.kv_slots.clear();
+            places.block_tables.clear();
+        }
         self.state_slots.clear();
         self.output_rows.clear();
     }
@@ -86,12 +118,16 @@ impl Batch {
     /// A sentence that names the array at fault.
     pub fn validate(&self, limits: &BatchLimits) -> Result<(), BatchError> {
         let (n, s) = (self.n_tokens(), self.n_seqs());
+        let n_entries = s * self.pages_max as usize;
+        let of_window = |expected: usize| if limits.n_window_pages > 0 { expected } else { 0 };
         let arrays = [
             ("positions", self.positions.len(), n),
             ("seq_idx", self.seq_idx.len(), n),
-            ("kv_slots", self.kv_slots.len(), n),
+            ("full.kv_slots", self.full.kv_slots.len(), n),
+            ("full.block_tables", self.full.block_tables.len(), n_entries),
+            ("window.kv_slots", self.window.kv_slots.len(), of_window(n)),
+            ("window.block_tables", self.window.block_tables.len(), of_window(n_entries)),
             ("query_start", self.query_start.len(), s + 1),
-            ("block_tables", self.block_tables.len(), s * self.pages_max as usize),
         ];
         for (array, got, expected) in arrays {
             if got != expected {
@@ -103,8 +139,10 @@ impl Batch {
         }
         within("ids", &self.ids, limits.n_vocab)?;
         within("seq_idx", &self.seq_idx, s)?;
-        within("kv_slots", &self.kv_slots, limits.n_pages * PAGE_TOKENS as usize)?;
-        within("block_tables", &self.block_tables, limits.n_pages)?;
+        within("full.kv_slots", &self.full.kv_slots, limits.n_pages * PAGE_TOKENS as usize)?;
+        within("full.block_tables", &self.full.block_tables, limits.n_pages)?;
+        within("window.kv_slots", &self.window.kv_slots, limits.n_window_pages * PAGE_TOKENS as usize)?;
+        within("window.block_tables", &self.window.block_tables, limits.n_window_pages)?;
         within("state_slots", &self.state_slots, limits.n_state_slots)?;
         within("output_rows", &self.output_rows, n)?;
         within("positions", &self.positions, self.pages_max as usize * PAGE_TOKENS as usize)?;
@@ -171,6 +209,8 @@ pub struct BatchLimits {
     pub n_vocab: usize,
     /// Pages of the KV pool.
     pub n_pages: usize,
+    /// Pages of the pool of layers with a window; 0 if they share the others'.
+    pub n_window_pages: usize,
     /// Slots of recurrent state.
     pub n_state_slots: usize,
 }

@@ -49,6 +49,7 @@ impl Blueprint {
         }
         let outputs = unroller.append(&self.epilogue, None, &carried)?;
         unroller.graph.outputs = outputs;
+        unroller.graph.note_windows();
         Ok(unroller.graph)
     }
 }
@@ -67,6 +68,7 @@ impl Graph {
         }
         let inputs = unroller.graph.inputs.clone();
         unroller.graph.outputs = unroller.append(section, Some((0, 0)), &inputs)?;
+        unroller.graph.note_windows();
         Ok(unroller.graph)
     }
 }
@@ -191,7 +193,7 @@ impl Unroller {
                 continue;
             }
             let id = ResourceId(u16::try_from(self.graph.resources.len()).map_err(|_| GraphError::TooLarge)?);
-            self.graph.resources.push(GraphResource { kind: decl.kind, layer: index });
+            self.graph.resources.push(GraphResource { kind: decl.kind, layer: index, window: 0 });
             if matches!(decl.kind, crate::section::ResourceKind::Kv { .. }) {
                 self.kv_of_layer[index] = Some(id);
             }

@@ -13,7 +13,7 @@
 use zinc_gguf::{Bytes, DType};
 
 use crate::backend::{Backend, BackendError, Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
-use crate::batch::{Batch, PAGE_TOKENS};
+use crate::batch::{Batch, PAGE_TOKENS, PageGroup};
 use crate::graph::Graph;
 use crate::ops;
 use crate::reference::Reference;
@@ -35,6 +35,9 @@ pub struct Case {
     /// Tokens of each sequence at each step.
     steps: Vec<Vec<u32>>,
     outputs: Option<Vec<u32>>,
+    /// Layers with a window have pages of their own.
+    own_pages: bool,
+    kv_format: KvFormat,
     prepare: fn(&str, &mut [f32]),
 }
 
@@ -64,6 +67,8 @@ impl Case {
             start: 0,
             steps: vec![vec![1]],
             outputs: None,
+            own_pages: false,
+            kv_format: KvFormat::F16,
             prepare: |_, _| (),
         })
     }
@@ -108,12 +113,13 @@ impl Case {
             WeightData { dtype, bytes: Bytes::from(bytes) }
         });
         let crowd = Crowd::new(self);
-        let n_slots = crowd.n_seqs + 1;
-        backend.load(
-            &self.graph,
-            weights.collect(),
-            StateSizes { n_pages: crowd.n_pages(), kv_format: KvFormat::F16, n_slots },
-        )?;
+        let sizes = StateSizes {
+            n_pages: crowd.n_pages(),
+            n_window_pages: crowd.n_window_pages(),
+            kv_format: self.kv_format,
+            n_slots: crowd.n_seqs + 1,
+        };
+        backend.load(&self.graph, weights.collect(), sizes)?;
         let tokens = self.steps.iter().map(|step| step.iter().sum()).max().unwrap_or(1);
         let plan = backend
             .compile(&self.graph, &PlanOptions { bucket: Bucket { tokens, outputs: tokens }, keep_values: false })?;
@@ -164,12 +170,20 @@ impl Case {
             let first = positions[seq as usize];
             positions[seq as usize] += n;
             batch.state_slots.push(crowd.state_slot(seq));
-            batch.block_tables.extend((0..crowd.pages_max).map(|page| crowd.page(seq, page)));
+            batch.full.block_tables.extend((0..crowd.pages_max).map(|page| crowd.page(seq, page)));
+            if crowd.ring > 0 {
+                let seen = crowd.first_page(first)..=(first + n - 1) / PAGE_TOKENS;
+                let page = |page| if seen.contains(&page) { crowd.window_page(seq, page) } else { 0 };
+                batch.window.block_tables.extend((0..crowd.pages_max).map(page));
+            }
             for position in first..first + n {
                 batch.ids.push(random.below(n_vocab));
                 batch.positions.push(position);
                 batch.seq_idx.push(row);
-                batch.kv_slots.push(batch.slot_of(row, position));
+                batch.full.kv_slots.push(batch.slot_of(PageGroup::Full, row, position));
+                if crowd.ring > 0 {
+                    batch.window.kv_slots.push(batch.slot_of(PageGroup::Window, row, position));
+                }
             }
             batch.query_start.push(batch.ids.len() as u32);
         }
@@ -183,6 +197,10 @@ impl Case {
 struct Crowd {
     n_seqs: u32,
     pages_max: u32,
+    /// Tokens that layers with a window see, and the pages that each sequence has for them, over and over; no pages
+    /// if they have none of their own.
+    window: u32,
+    ring: u32,
 }
 
 impl Crowd {
@@ -190,7 +208,25 @@ impl Crowd {
         let n_seqs = case.steps.iter().map(Vec::len).max().unwrap_or(1);
         let total = |seq: usize| case.steps.iter().map(|step| step.get(seq).copied().unwrap_or(0)).sum::<u32>();
         let tokens = case.start + (0..n_seqs).map(total).max().unwrap_or(1);
-        Crowd { n_seqs: n_seqs as u32, pages_max: tokens.div_ceil(PAGE_TOKENS) + 1 }
+        let window = case.graph.window().filter(|_| case.own_pages).unwrap_or(0);
+        let step_most = case.steps.iter().flatten().copied().max().unwrap_or(1);
+        // Whatever place in a page the first of them has.
+        let ring = if window > 0 { (window + step_most - 1 + PAGE_TOKENS - 2) / PAGE_TOKENS + 1 } else { 0 };
+        Crowd { n_seqs: n_seqs as u32, pages_max: tokens.div_ceil(PAGE_TOKENS) + 1, window, ring }
+    }
+
+    /// Page 0 is nobody's: what is not seen any more is said to be there.
+    fn n_window_pages(&self) -> u32 {
+        if self.ring > 0 { self.n_seqs * self.ring + 1 } else { 0 }
+    }
+
+    /// The first page that the token at `position` sees.
+    fn first_page(&self, position: u32) -> u32 {
+        (position + 1).saturating_sub(self.window) / PAGE_TOKENS
+    }
+
+    fn window_page(&self, seq: u32, index: u32) -> u32 {
+        1 + (index % self.ring) * self.n_seqs + seq
     }
 
     fn n_pages(&self) -> u32 {
@@ -292,6 +328,20 @@ impl CaseBuilder {
     #[must_use]
     pub fn spread(mut self, spread: f32) -> Self {
         self.0.spread = spread;
+        self
+    }
+
+    /// Layers with a window have as many pages of their own as they need, and overwrite what they do not see any more.
+    #[must_use]
+    pub fn own_pages(mut self) -> Self {
+        self.0.own_pages = true;
+        self
+    }
+
+    /// Format of keys and values (f16 otherwise).
+    #[must_use]
+    pub fn kv_format(mut self, kv_format: KvFormat) -> Self {
+        self.0.kv_format = kv_format;
         self
     }
 

@@ -4,6 +4,7 @@
 //! compiles with; the engine adds the state and holds the sum against what there is.
 
 use crate::Graph;
+use crate::backend::StateSizes;
 use crate::graph::{GraphResource, GraphValue, GraphWeight};
 use crate::section::{Node, ValueId};
 
@@ -16,13 +17,23 @@ pub struct Footprint {
     pub workspace_bytes: u64,
     /// Entries of block tables for each page of the pool.
     pub workspace_bytes_per_page: u64,
+    /// What is added where layers with a window have pages of their own: a second set of places, and its block tables'
+    /// entries for each page of the pool.
+    pub window_bytes: u64,
+    /// As above.
+    pub window_bytes_per_page: u64,
 }
 
 impl Footprint {
-    /// The workspace for a pool of `n_pages`.
+    /// The workspace for a state of these sizes.
     #[must_use]
-    pub fn workspace_bytes(&self, n_pages: u32) -> u64 {
-        self.workspace_bytes.saturating_add(self.workspace_bytes_per_page.saturating_mul(u64::from(n_pages)))
+    pub fn workspace_bytes(&self, state: &StateSizes) -> u64 {
+        let with = |bytes: u64, per_page: u64| bytes.saturating_add(per_page.saturating_mul(u64::from(state.n_pages)));
+        let usual = with(self.workspace_bytes, self.workspace_bytes_per_page);
+        match state.n_window_pages {
+            0 => usual,
+            _ => usual.saturating_add(with(self.window_bytes, self.window_bytes_per_page)),
+        }
     }
 }
 
@@ -49,6 +60,7 @@ pub fn graph_bytes(graph: &Graph) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Footprint, plan_tokens};
+    use crate::backend::{KvFormat, StateSizes};
 
     #[test]
     fn plans_are_for_powers_of_two_and_the_step() {
@@ -61,7 +73,15 @@ mod tests {
 
     #[test]
     fn pages_add_their_part() {
-        let footprint = Footprint { weights_bytes: 1, workspace_bytes: 10, workspace_bytes_per_page: 4 };
-        assert_eq!(footprint.workspace_bytes(5), 30);
+        let footprint = Footprint {
+            weights_bytes: 1,
+            workspace_bytes: 10,
+            workspace_bytes_per_page: 4,
+            window_bytes: 100,
+            window_bytes_per_page: 3,
+        };
+        let state = StateSizes { n_pages: 5, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 1 };
+        assert_eq!(footprint.workspace_bytes(&state), 30);
+        assert_eq!(footprint.workspace_bytes(&StateSizes { n_window_pages: 2, ..state }), 145);
     }
 }

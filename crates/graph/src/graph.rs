@@ -3,6 +3,7 @@
 //! Everything after the model's declaration works on it: validation, fusion, plan, reports and
 //! the backends' recorders.
 
+use crate::ops::Op;
 use crate::section::{Node, ResourceKind, ValueId, WeightClass};
 use crate::shape::{Rows, Shape, ShapeError};
 
@@ -33,6 +34,8 @@ pub struct GraphResource {
     pub kind: ResourceKind,
     /// The layer that owns it.
     pub layer: usize,
+    /// Keys and values: the last tokens that its widest reader sees; 0 if one sees all. Follows from the nodes.
+    pub window: u32,
 }
 
 /// A whole model, unrolled.
@@ -66,6 +69,24 @@ impl Graph {
     pub fn value_named(&self, name: &str) -> Option<ValueId> {
         let index = self.values.iter().position(|v| v.name == name)?;
         u16::try_from(index).ok().map(ValueId)
+    }
+
+    /// Notes what the attention that reads each cache sees of it.
+    pub(crate) fn note_windows(&mut self) {
+        for (index, resource) in self.resources.iter_mut().enumerate() {
+            let windows = self.nodes.iter().filter_map(|node| match node.op {
+                Op::Attention(op) if node.resource.is_some_and(|id| usize::from(id.0) == index) => Some(op.window),
+                _ => None,
+            });
+            let sees_all = windows.clone().any(|window| window == 0);
+            resource.window = if sees_all { 0 } else { windows.max().unwrap_or(0) };
+        }
+    }
+
+    /// The widest window of the caches that nobody reads whole; none if there is no such cache.
+    #[must_use]
+    pub fn window(&self) -> Option<u32> {
+        self.resources.iter().map(|resource| resource.window).max().filter(|&window| window > 0)
     }
 
     /// Checks what every later stage relies on: ids in range, values written exactly once and

@@ -6,7 +6,7 @@
 use crate::backend::{
     Backend, BackendError, DeviceInfo, KvFormat, PlanId, PlanOptions, StateSizes, Ticket, WeightData,
 };
-use crate::batch::{Batch, BatchLimits, PAGE_TOKENS};
+use crate::batch::{Batch, BatchLimits, PAGE_TOKENS, PageGroup};
 use crate::graph::Graph;
 use crate::ops::{Io, Op};
 use crate::section::{Node, ResourceKind, ValueId};
@@ -14,8 +14,10 @@ use crate::section::{Node, ResourceKind, ValueId};
 /// Persistent state in f32.
 #[derive(Clone, Debug)]
 pub enum Resource {
-    /// Keys and values, each `[n_pages * 16][n_kv_heads * head_dim]`.
+    /// Keys and values, each `[n_pages * 16][n_kv_heads * head_dim]`, in the pages of their group.
     Kv {
+        /// Whose pages these are.
+        group: PageGroup,
         /// Keys.
         k: Vec<f32>,
         /// Values.
@@ -61,7 +63,7 @@ impl Reference {
             },
             weights: Vec::new(),
             resources: Vec::new(),
-            sizes: StateSizes { n_pages: 0, kv_format: KvFormat::F32, n_slots: 0 },
+            sizes: StateSizes { n_pages: 0, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 0 },
             n_vocab: usize::MAX,
             plans: Vec::new(),
         }
@@ -123,14 +125,15 @@ impl Backend for Reference {
                 .map_err(|e| BackendError::Device { device: self.device.id.clone(), message: e.to_string() })?;
             self.weights.push(plain);
         }
-        let n_rows = (state.n_pages * PAGE_TOKENS) as usize;
         self.resources = graph
             .resources
             .iter()
             .map(|r| match r.kind {
                 ResourceKind::Kv { n_kv_heads, head_dim } => {
+                    let group = state.group_of(r);
+                    let n_rows = (state.pages_of(group) * PAGE_TOKENS) as usize;
                     let zeros = vec![0.0; n_rows * (n_kv_heads * head_dim) as usize];
-                    Resource::Kv { k: zeros.clone(), v: zeros, format: state.kv_format }
+                    Resource::Kv { group, k: zeros.clone(), v: zeros, format: state.kv_format }
                 }
                 ResourceKind::State { len } => {
                     let len = len as usize;
@@ -167,6 +170,7 @@ impl Backend for Reference {
             outputs_max: bucket.outputs as usize,
             n_vocab,
             n_pages: sizes.n_pages as usize,
+            n_window_pages: sizes.n_window_pages as usize,
             n_state_slots: sizes.n_slots as usize,
         })?;
         let Reference { weights, resources, plans, .. } = self;

@@ -200,7 +200,7 @@ pub fn node_bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let activations: u64 = values.map(|v| graph.shape(*v).row_bytes() as u64 * of.n_tokens).sum();
     let weights: u64 = node.weights.as_slice().iter().map(|w| weight_share(graph, node, of, usize::from(w.0))).sum();
     let state = match node.op {
-        Op::Attention(a) => of.kv_format.bytes(2 * of.context * u64::from(a.n_kv_heads * a.head_dim)),
+        Op::Attention(a) => 2 * of.context * of.kv_format.row_bytes(u64::from(a.n_kv_heads * a.head_dim)),
         // Read and written once, by one sequence.
         Op::DeltaNet(d) | Op::NormDeltaNet(NormDeltaNet { rule: d, .. }) => 2 * 4 * u64::from(d.state_len()),
         Op::Conv1d(c) => 2 * 4 * u64::from(c.n_channels) * u64::from(c.n_taps - 1),

@@ -4,6 +4,7 @@
 
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
+use zinc_graph::batch::Places;
 use zinc_graph::blueprint::Layer;
 use zinc_graph::conformance::{Seeded, random_weight};
 use zinc_graph::fuse::{Fusion, fuse};
@@ -103,7 +104,13 @@ fn run(graph: &Graph) -> Vec<f32> {
         let n = w.shape.iter().map(|&n| n as usize).product();
         WeightData { dtype: DType::F32, bytes: Bytes::from(random_weight(&mut random, DType::F32, n)) }
     });
-    reference.load(graph, weights.collect(), StateSizes { n_pages: 2, kv_format: KvFormat::F32, n_slots: 1 }).unwrap();
+    reference
+        .load(
+            graph,
+            weights.collect(),
+            StateSizes { n_pages: 2, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 1 },
+        )
+        .unwrap();
     let options = PlanOptions { bucket: Bucket { tokens: 8, outputs: 8 }, keep_values: false };
     let plan = reference.compile(graph, &options).unwrap();
     let n = 5;
@@ -111,9 +118,9 @@ fn run(graph: &Graph) -> Vec<f32> {
         ids: vec![3, 90, 0, 17, 17],
         positions: (0..n).collect(),
         seq_idx: vec![0; n as usize],
-        kv_slots: (16..16 + n).collect(),
         query_start: vec![0, n],
-        block_tables: vec![1, 0],
+        full: Places { kv_slots: (16..16 + n).collect(), block_tables: vec![1, 0] },
+        window: Places::default(),
         pages_max: 2,
         state_slots: vec![0],
         output_rows: vec![1, 4],
@@ -223,26 +230,34 @@ fn broken_rules_are_told_with_numbers() {
 
 #[test]
 fn a_batch_outside_its_limits_is_refused_by_name() {
-    let limits =
-        zinc_graph::batch::BatchLimits { tokens_max: 4, outputs_max: 4, n_vocab: 10, n_pages: 2, n_state_slots: 1 };
+    let limits = zinc_graph::batch::BatchLimits {
+        tokens_max: 4,
+        outputs_max: 4,
+        n_vocab: 10,
+        n_pages: 2,
+        n_window_pages: 0,
+        n_state_slots: 1,
+    };
     let good = Batch {
         ids: vec![1, 2],
         positions: vec![0, 1],
         seq_idx: vec![0, 0],
-        kv_slots: vec![0, 1],
         query_start: vec![0, 2],
-        block_tables: vec![0],
+        full: Places { kv_slots: vec![0, 1], block_tables: vec![0] },
+        window: Places::default(),
         pages_max: 1,
         state_slots: vec![0],
         output_rows: vec![1],
     };
     good.validate(&limits).unwrap();
     type Break = fn(&mut Batch);
-    let cases: [(&str, Break); 8] = [
+    let cases: [(&str, Break); 10] = [
         ("ids", |b| b.ids[1] = 10),
         ("positions", |b| b.positions[1] = 16),
-        ("kv_slots", |b| b.kv_slots[0] = 32),
-        ("block_tables", |b| b.block_tables[0] = 2),
+        ("full.kv_slots", |b| b.full.kv_slots[0] = 32),
+        ("full.block_tables", |b| b.full.block_tables[0] = 2),
+        ("window.kv_slots", |b| b.window.kv_slots = vec![0, 1]),
+        ("window.block_tables", |b| b.window.block_tables = vec![0]),
         ("state_slots", |b| b.state_slots[0] = 1),
         ("output_rows", |b| b.output_rows[0] = 2),
         ("seq_idx", |b| b.positions[1] = 5),

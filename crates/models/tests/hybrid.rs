@@ -14,6 +14,7 @@ use std::path::Path;
 
 use zinc_cpu::Cpu;
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes};
+use zinc_graph::batch::Places;
 use zinc_graph::ops::Op;
 use zinc_graph::reference::{Reference, Resource};
 use zinc_graph::section::ResourceId;
@@ -73,7 +74,7 @@ fn states_agree(name: &str) {
     let tokens = &golden.prompts[state.prompt].tokens;
     let (file, model) = golden.open().unwrap();
     let mut reference = Reference::new();
-    let sizes = StateSizes { n_pages: 4, kv_format: KvFormat::F32, n_slots: 3 };
+    let sizes = StateSizes { n_pages: 4, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 3 };
     reference.load(&model.graph, model.weights(&file).unwrap(), sizes).unwrap();
     let options = PlanOptions { bucket: Bucket { tokens: 64, outputs: 64 }, keep_values: false };
     let plan = reference.compile(&model.graph, &options).unwrap();
@@ -105,9 +106,9 @@ fn in_slot_2(ids: &[u32], first: u32) -> Batch {
         ids: ids.to_vec(),
         positions: (first..first + n).collect(),
         seq_idx: vec![0; ids.len()],
-        kv_slots: (first..first + n).collect(),
         query_start: vec![0, n],
-        block_tables: (0..4).collect(),
+        full: Places { kv_slots: (first..first + n).collect(), block_tables: (0..4).collect() },
+        window: Places::default(),
         pages_max: 4,
         state_slots: vec![2],
         output_rows: vec![],

@@ -198,7 +198,7 @@ impl Metrics {
 type Row = (&'static str, &'static str, &'static str, fn(&Stats) -> f64);
 
 /// What engines tell, by name.
-const ENGINE: [Row; 28] = [
+const ENGINE: [Row; 30] = [
     ("zinc_requests_running", "gauge", "Sequences that run.", |s| f64::from(s.n_running)),
     ("vllm:num_requests_running", "gauge", "Sequences that run.", |s| f64::from(s.n_running)),
     ("zinc_requests_waiting", "gauge", "Requests that wait.", |s| f64::from(s.n_waiting)),
@@ -206,6 +206,8 @@ const ENGINE: [Row; 28] = [
     ("zinc_kv_pages", "gauge", "Pages of the key/value cache.", |s| f64::from(s.n_pages)),
     ("zinc_kv_pages_held", "gauge", "Pages that sequences hold.", |s| f64::from(s.n_pages_held)),
     ("zinc_kv_pages_cached", "gauge", "Pages that nobody holds, kept for reuse.", |s| f64::from(s.n_pages_cached)),
+    ("zinc_kv_window_pages", "gauge", "Pages of layers that see a window.", |s| f64::from(s.n_window_pages)),
+    ("zinc_kv_window_pages_held", "gauge", "Those that sequences hold.", |s| f64::from(s.n_window_pages_held)),
     ("vllm:kv_cache_usage_perc", "gauge", "Share of pages that sequences hold, 0 to 1.", kv_usage),
     ("vllm:gpu_cache_usage_perc", "gauge", "The same under its older name.", kv_usage),
     ("zinc_snapshots", "gauge", "Places for recurrent states.", |s| f64::from(s.n_snapshots)),

@@ -4,7 +4,7 @@
 //! sequence that is done is absent, so neither its row nor its place in the batch can stand for its slot.
 
 use zinc_graph::backend::{Bucket, PlanId, PlanOptions, StateSizes};
-use zinc_graph::batch::PAGE_TOKENS;
+use zinc_graph::batch::{PAGE_TOKENS, PageGroup};
 use zinc_graph::{Backend, Batch, fuse};
 use zinc_models::Model;
 
@@ -23,7 +23,7 @@ pub fn check_crowd(golden: &Golden, mut backend: Box<dyn Backend>, demand: &Dema
     let graph = fuse(&model.graph, backend.device().fusions);
     let mut crowd = Crowd::new(golden);
     let (n_pages, n_slots) = (crowd.pages_max * crowd.n_seqs(), crowd.n_seqs());
-    let sizes = StateSizes { n_pages, kv_format: demand.kv_format, n_slots };
+    let sizes = StateSizes { n_pages, n_window_pages: 0, kv_format: demand.kv_format, n_slots };
     backend.load(&model.graph, model.weights(&file)?, sizes)?;
     let tokens = STRIDES.iter().sum::<usize>();
     let bucket = Bucket { tokens: count(tokens), outputs: count(tokens) };
@@ -88,12 +88,12 @@ impl<'a> Crowd<'a> {
             }
             let row = count(batch.state_slots.len());
             batch.state_slots.push(self.n_seqs() - 1 - count(seq));
-            batch.block_tables.extend((0..self.pages_max).map(|page| self.page(count(seq), page)));
+            batch.full.block_tables.extend((0..self.pages_max).map(|page| self.page(count(seq), page)));
             for position in done..end {
                 batch.ids.push(prompt.tokens[position]);
                 batch.positions.push(count(position));
                 batch.seq_idx.push(row);
-                batch.kv_slots.push(batch.slot_of(row, count(position)));
+                batch.full.kv_slots.push(batch.slot_of(PageGroup::Full, row, count(position)));
                 if let Ok(kept) = prompt.positions.binary_search(&count(position)) {
                     batch.output_rows.push(count(batch.ids.len() - 1));
                     wanted.push((seq, kept));

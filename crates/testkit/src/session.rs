@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use zinc_gguf::Gguf;
 use zinc_graph::backend::{Bucket, KvFormat, PlanId, PlanOptions, StateSizes};
-use zinc_graph::batch::PAGE_TOKENS;
+use zinc_graph::batch::{PAGE_TOKENS, PageGroup, Places};
 use zinc_graph::section::ValueId;
 use zinc_graph::{Backend, Batch, Graph, fuse};
 use zinc_models::Model;
@@ -79,7 +79,7 @@ impl Session {
         backend.load(
             &model.graph,
             model.weights(file)?,
-            StateSizes { n_pages, kv_format: config.kv_format, n_slots: 2 },
+            StateSizes { n_pages, n_window_pages: 0, kv_format: config.kv_format, n_slots: 2 },
         )?;
         let plans = HashMap::new();
         Ok(Session { backend, model, graph, config, n_pages, plans, last_plan: None, position: 0, slot: 1 })
@@ -168,14 +168,15 @@ impl Session {
             ids: ids.to_vec(),
             positions: (self.position..self.position + n).collect(),
             seq_idx: vec![0; ids.len()],
-            kv_slots: Vec::new(),
             query_start: vec![0, n],
-            block_tables: (0..self.n_pages).rev().collect(),
+            full: Places { kv_slots: Vec::new(), block_tables: (0..self.n_pages).rev().collect() },
+            window: Places::default(),
             pages_max: self.n_pages,
             state_slots: vec![self.slot],
             output_rows: wanted.to_vec(),
         };
-        batch.kv_slots = batch.positions.iter().map(|&position| batch.slot_of(0, position)).collect();
+        batch.full.kv_slots =
+            batch.positions.iter().map(|&position| batch.slot_of(PageGroup::Full, 0, position)).collect();
         batch
     }
 }

@@ -11,7 +11,8 @@
 #version 460
 #include "common/zinc.glsl"
 #include "common/activation.glsl"
-layout(constant_id = 2) const uint HALF = 1;
+#include "common/kv.glsl"
+layout(constant_id = 2) const uint FORMAT = KV_F16;
 layout(constant_id = 3) const uint SINKS = 0;
 layout(constant_id = 4) const uint HEAD = 128;  // columns of a head, a multiple of 8
 layout(constant_id = 5) const uint GQ = 1;
@@ -30,7 +31,7 @@ const uint PIECES = (HEAD / 8 + LANES - 1) / LANES; // pieces of eight columns t
 const uint AT_ONCE = WORKGROUP / LANES;             // keys
 const uint AHEAD = PIECES > 2 ? 1 : 4 / PIECES;
 const uint SUBGROUPS = WORKGROUP / SUBGROUP;
-const uint WORDS = HALF == 1 ? 1 : 2;               // of 16 bytes, of a piece
+const uint WORDS = FORMAT == KV_F32 ? 2 : 1;        // of 16 bytes, of a piece
 const uint JOINED = SUBGROUPS > SPLITS ? SUBGROUPS : SPLITS;
 const float NONE = -1e30;
 // Of each subgroup, then of each part: maximum, sum and columns of a head.
@@ -38,16 +39,20 @@ shared float columns[SUBGROUPS * GQ * HEAD];
 shared float most[JOINED * GQ], total[JOINED * GQ];
 shared uint last;
 
-void load_piece(U8s cache, uint at, out uvec4 words[WORDS]) {
-    if (HALF == 1) {
-        words[0] = UVec4s(cache).v[at / 8];
+// A place is that of the head's first column, or of bytes the row's. Of those the scale is the third word.
+void load_piece(U8s cache, uint place, uint g, uint c, out uvec4 words[WORDS]) {
+    if (FORMAT == KV_Q8) {
+        words[0] = uvec4(q8_load(cache, place, n_kv_heads * HEAD, g * HEAD + c), 0);
+    } else if (FORMAT == KV_F16) {
+        words[0] = UVec4s(cache).v[(place + c) / 8];
     } else {
-        [[unroll]] for (uint i = 0; i < WORDS; i++) words[i] = UVec4s(cache).v[at / 4 + i];
+        [[unroll]] for (uint i = 0; i < WORDS; i++) words[i] = UVec4s(cache).v[(place + c) / 4 + i];
     }
 }
 // Four of the eight columns.
 vec4 columns_of(uvec4 words[WORDS], uint half_of_it) {
-    if (HALF == 0) return uintBitsToFloat(words[half_of_it % WORDS]);
+    if (FORMAT == KV_F32) return uintBitsToFloat(words[half_of_it % WORDS]);
+    if (FORMAT == KV_Q8) return q8_columns(half_of_it == 0 ? words[0].x : words[0].y, words[0].z);
     uvec2 bits = half_of_it == 0 ? words[0].xy : words[0].zw;
     return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
 }
@@ -61,12 +66,13 @@ void take_keys(uint seq, uint g, uint first, uint end, uint slot, uint lane) {
     uint places[AHEAD];
     [[unroll]] for (uint n = 0; n < AHEAD; n++) {
         uint j = min(first + n * AT_ONCE + slot, end - 1);
-        places[n] = ((step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS) * n_kv_heads + g) * HEAD;
+        uint token = step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS;
+        places[n] = FORMAT == KV_Q8 ? token * q8_row_bytes(n_kv_heads * HEAD) : (token * n_kv_heads + g) * HEAD;
     }
     [[unroll]] for (uint i = 0; i < AHEAD * PIECES; i++)
-        load_piece(cache_k, places[i / PIECES] + min(8 * (i % PIECES * LANES + lane), HEAD - 8), k[i]);
+        load_piece(cache_k, places[i / PIECES], g, min(8 * (i % PIECES * LANES + lane), HEAD - 8), k[i]);
     [[unroll]] for (uint i = 0; i < AHEAD * PIECES; i++)
-        load_piece(cache_v, places[i / PIECES] + min(8 * (i % PIECES * LANES + lane), HEAD - 8), v[i]);
+        load_piece(cache_v, places[i / PIECES], g, min(8 * (i % PIECES * LANES + lane), HEAD - 8), v[i]);
     [[unroll]] for (uint h = 0; h < GQ; h++) {
         float scores[AHEAD], before = highest[h];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {

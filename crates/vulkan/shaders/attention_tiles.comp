@@ -1,24 +1,26 @@
 // o[t][h] = sum_j p[j] V[j][g], p = softmax_j(cap(scale q[t][h] . K[j][g])), keys j <= pos, j > pos - window: for many queries of
-// a sequence, on matrix cores, over a cache in f16.
+// a sequence, on matrix cores, over a cache in f16 or in bytes.
 // Axes: t tokens, h query heads, g = h / (n_heads / n_kv_heads), j keys. Launch: (n_heads, tiles of ROWS tokens of one sequence).
 // Sequences with at most FEW tokens in the step are left to attention.comp.
 //
 // A subgroup takes TILE tokens of a head. KEYS keys at a time come to shared memory; scores go through shared memory, where
 // SUBGROUP / TILE lanes share a row, to the weights p in f16, while the running maximum and sum of each row stay in registers
 // of its lanes; the sums over values are rescaled only when a maximum has grown. Source: Dao, "FlashAttention-2", 2023.
-// Rounded to f16: q, p. Bytes: K and V of the visible keys once per tile and head, mostly from cache.
+// Rounded to f16: q, p, and what bytes stand for. Bytes: K and V of the visible keys once per tile and head, mostly from cache.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "common/zinc.glsl"
 #include "common/activation.glsl"
+#include "common/kv.glsl"
 layout(constant_id = 2) const uint TILE = 16;  // side of the matrices
 layout(constant_id = 3) const uint SINKS = 0;
 layout(constant_id = 4) const uint HEAD = 128; // columns of a head, a multiple of TILE
 layout(constant_id = 5) const uint KEYS = 32;  // a multiple of TILE
 layout(constant_id = 6) const uint FEW = 0;
 layout(constant_id = 7) const uint ROUNDED = 0;
+layout(constant_id = 8) const uint FORMAT = KV_F16;
 
 #include "common/params/attention_tiles.glsl"
 
@@ -49,6 +51,8 @@ bool find_tile() {
     }
     return false;
 }
+
+f16vec4 rounded(uint bytes, uint scale) { return f16vec4(clamp(q8_columns(bytes, scale), -65504.0, 65504.0)); }
 
 // Every lane's factor for its row, as a matrix.
 coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator> by_row(float factor) {
@@ -90,9 +94,18 @@ void main() {
     for (uint k0 = from / KEYS * KEYS; k0 < high; k0 += KEYS) {
         barrier();
         for (uint i = thread; i < KEYS * HEAD / 8; i += WORKGROUP) {
-            uint key = i / (HEAD / 8), c = i % (HEAD / 8), j = min(k0 + key, high - 1);
+            uint key = i / (HEAD / 8), c = i % (HEAD / 8), j = clamp(k0 + key, from, high - 1);
             uint place = step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS;
             uint at = (place * n_kv_heads + g) * (HEAD / 8) + c, to = key * STRIDE + 2 * c;
+            if (FORMAT == KV_Q8) {
+                uint width = n_kv_heads * HEAD, row = place * q8_row_bytes(width), column = g * HEAD + 8 * c;
+                uvec3 k = q8_load(cache_k, row, width, column), v = q8_load(cache_v, row, width, column);
+                keys[to] = rounded(k.x, k.z);
+                keys[to + 1] = rounded(k.y, k.z);
+                values[to] = rounded(v.x, v.z);
+                values[to + 1] = rounded(v.y, v.z);
+                continue;
+            }
             uvec4 k = UVec4s(cache_k).v[at], v = UVec4s(cache_v).v[at];
             keys[to] = f16vec4(unpackFloat2x16(k.x), unpackFloat2x16(k.y));
             keys[to + 1] = f16vec4(unpackFloat2x16(k.z), unpackFloat2x16(k.w));

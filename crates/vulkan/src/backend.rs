@@ -174,7 +174,7 @@ impl Vulkan {
             plans: Vec::new(),
             weights: Weights::default(),
             resources: Vec::new(),
-            state: StateSizes { n_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
+            state: StateSizes { n_pages: 0, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 0 },
             n_vocab: usize::MAX,
             is_profiling: false,
             step_tokens: 0,
@@ -384,6 +384,7 @@ impl Backend for Vulkan {
             outputs_max: bucket.outputs as usize,
             n_vocab: self.n_vocab,
             n_pages: self.state.n_pages as usize,
+            n_window_pages: self.state.n_window_pages as usize,
             n_state_slots: self.state.n_slots as usize,
         })?;
         let recording = &mut self.plans[plan.0 as usize];

@@ -30,16 +30,24 @@ pub fn footprint(graph: &Graph, sizes: &[u64], step_tokens: u32, n_slots: u32) -
         weights_bytes: Layout::new(sizes, u64::MAX).bytes(),
         workspace_bytes: 0,
         workspace_bytes_per_page: 0,
+        window_bytes: 0,
+        window_bytes_per_page: 0,
     };
     for tokens in plan_tokens(step_tokens) {
         let rows = u64::from(tokens);
+        let view_bytes = step::bytes(tokens, 0).next_multiple_of(TENSOR_ALIGN);
+        let view_bytes_per_page = 4 * u64::from(tokens.min(n_slots).max(1));
         footprint.workspace_bytes += values_bytes(&fused, tokens, n_slots)
             + scratch_bytes(&fused, tokens, tokens.min(n_slots.max(1)))
-            + step::bytes(tokens, 0).next_multiple_of(TENSOR_ALIGN)
+            + view_bytes
             // Greedy tokens on their way to the host.
             + (4 * rows).next_multiple_of(TENSOR_ALIGN)
             + SMALL_BYTES;
-        footprint.workspace_bytes_per_page += 4 * u64::from(tokens.min(n_slots).max(1));
+        footprint.workspace_bytes_per_page += view_bytes_per_page;
+        if fused.window().is_some() {
+            footprint.window_bytes += view_bytes;
+            footprint.window_bytes_per_page += view_bytes_per_page;
+        }
     }
     footprint
 }

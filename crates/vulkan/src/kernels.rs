@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use zinc_gguf::DType;
 use zinc_graph::Graph;
 use zinc_graph::backend::KvFormat;
+use zinc_graph::batch::PageGroup;
 use zinc_graph::ops::{Activation, Op};
 use zinc_graph::section::{Node, ResourceId, ValueId, WeightId};
 use zinc_graph::shape::Rows;
@@ -26,6 +27,7 @@ use crate::params::{Kernel, Params};
 use crate::pipeline::{Pipelines, Variant};
 use crate::scratch::Scratch;
 use crate::tuning::Tuning;
+use crate::weights::Resource;
 use matmul::Groups;
 
 /// Where everything of a plan lies, as device addresses.
@@ -36,12 +38,14 @@ pub struct Addresses<'a> {
     pub values: &'a [Option<u64>],
     /// Each weight.
     pub weights: &'a [(DType, u64)],
-    /// Keys and values, or state, of each resource.
-    pub resources: &'a [(u64, u64)],
+    /// Keys and values, or state.
+    pub resources: &'a [Resource],
     /// Frequency tables of rotary embeddings, by node.
     pub rope_tables: &'a [Option<u64>],
     /// The step buffer.
     pub step: u64,
+    /// The same with places in the pages of layers with a window; `step` if those have none of their own.
+    pub window_step: u64,
     /// Whether every value is read after a step.
     pub keep_values: bool,
     /// Format of keys and values.
@@ -171,7 +175,15 @@ impl Recorder<'_> {
     }
 
     fn resource(&self, id: Option<ResourceId>) -> (u64, u64) {
-        self.at.resources[usize::from(id.expect("the builder gives this op a resource").0)]
+        self.at.resources[usize::from(id.expect("the builder gives this op a resource").0)].addresses()
+    }
+
+    /// The step as a node sees it that reads or writes a cache.
+    fn step_of(&self, id: Option<ResourceId>) -> u64 {
+        match self.at.resources[usize::from(id.expect("the builder gives this op a resource").0)].group {
+            PageGroup::Full => self.at.step,
+            PageGroup::Window => self.at.window_step,
+        }
     }
 
     fn cols(&self, id: ValueId) -> u32 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ash::vk;
 use zinc_graph::backend::{BackendError, PhaseTime, PlanOptions, StateSizes};
-use zinc_graph::batch::PAGE_TOKENS;
+use zinc_graph::batch::{PAGE_TOKENS, PageGroup};
 use zinc_graph::ops::{NormRope, Op, RopeKvWrite};
 use zinc_graph::report::ReportFor;
 use zinc_graph::section::ValueId;
@@ -17,7 +17,7 @@ use crate::commands::{Commands, Dispatch};
 use crate::device::Gpu;
 use crate::error::Error;
 use crate::kernels::{Addresses, Recorder, Sizes};
-use crate::memory::{Buffer, Place};
+use crate::memory::{Buffer, Place, TENSOR_ALIGN};
 use crate::pipeline::Pipelines;
 use crate::profile::Profile;
 use crate::scratch::Scratch;
@@ -40,6 +40,8 @@ pub struct Recording {
     pub values: Buffer,
     plan: Plan,
     step: Buffer,
+    /// Bytes of a view of the batch.
+    view_bytes: u64,
     readback: Buffer,
     /// Offset in `readback` of each integer output.
     integers: Vec<(ValueId, u64)>,
@@ -84,18 +86,17 @@ impl Recording {
         let values = Buffer::new(gpu, plan.arena_bytes as u64, Place::Device)?;
         let bucket = options.bucket;
         let seqs = bucket.tokens.min(parts.state.n_slots).max(1);
-        let table_entries = u64::from(parts.state.n_pages) * u64::from(seqs);
-        let step = Buffer::new(gpu, step::bytes(bucket.tokens, table_entries), Place::Upload)?;
+        let (step, view_bytes) = step_buffer(gpu, &parts.state, bucket.tokens, seqs)?;
         let tables = Tables::new(gpu, &graph, parts.weights)?;
         let addresses: Vec<Option<u64>> = plan.offsets.iter().map(|o| o.map(|o| values.address + o as u64)).collect();
-        let resources: Vec<(u64, u64)> = parts.resources.iter().map(Resource::addresses).collect();
         let at = Addresses {
             graph: &graph,
             values: &addresses,
             weights: &parts.weights.placed,
-            resources: &resources,
+            resources: parts.resources,
             rope_tables: &tables.of_node,
             step: step.address,
+            window_step: step.address + if parts.state.n_window_pages > 0 { view_bytes } else { 0 },
             keep_values: options.keep_values,
             kv_format: parts.state.kv_format,
             bucket: Sizes { tokens: bucket.tokens, outputs: bucket.outputs, seqs },
@@ -141,6 +142,7 @@ impl Recording {
             values,
             plan,
             step,
+            view_bytes,
             readback,
             integers,
             last,
@@ -164,9 +166,15 @@ impl Recording {
     /// Longer block tables than the step buffer has room for.
     pub fn write_batch(&mut self, batch: &Batch, n_pages: u32) -> Result<(), BackendError> {
         let capacity = self.options.bucket.tokens;
-        if !self.step.bytes_mut().is_some_and(|bytes| step::write(bytes, batch, capacity)) {
+        let view_bytes = usize::try_from(self.view_bytes).unwrap_or(usize::MAX);
+        let views = self.step.bytes_mut().map(|bytes| bytes.chunks_exact_mut(view_bytes));
+        let mut groups = [PageGroup::Full, PageGroup::Window].into_iter();
+        let fits = views.is_some_and(|mut views| {
+            views.all(|view| groups.next().is_some_and(|group| step::write(view, batch, group, capacity)))
+        });
+        if !fits {
             let what = "place in the step buffer for a block table of";
-            return Err(BackendError::NoSuch { what, index: batch.block_tables.len(), count: n_pages as usize });
+            return Err(BackendError::NoSuch { what, index: batch.full.block_tables.len(), count: n_pages as usize });
         }
         self.last = (batch.n_tokens(), batch.n_outputs());
         Ok(())
@@ -225,6 +233,14 @@ impl Recording {
 
 fn no_value(graph: &Graph, value: ValueId) -> BackendError {
     BackendError::NoSuch { what: "value", index: usize::from(value.0), count: graph.values.len() }
+}
+
+/// Memory for a step of so many tokens of so many sequences, and the bytes of a view of it: one for each kind of pages.
+fn step_buffer(gpu: &Arc<Gpu>, state: &StateSizes, tokens: u32, seqs: u32) -> Result<(Buffer, u64), Error> {
+    let table_entries = u64::from(state.n_pages) * u64::from(seqs);
+    let view_bytes = step::bytes(tokens, table_entries).next_multiple_of(TENSOR_ALIGN);
+    let n_views = if state.n_window_pages > 0 { 2 } else { 1 };
+    Ok((Buffer::new(gpu, n_views * view_bytes, Place::Upload)?, view_bytes))
 }
 
 /// The phases of each part of a step, and what it does.

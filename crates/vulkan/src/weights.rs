@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use zinc_gguf::DType;
-use zinc_graph::backend::{Bucket, PlanOptions, StateSizes, WeightData};
-use zinc_graph::batch::PAGE_TOKENS;
+use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
+use zinc_graph::batch::{PAGE_TOKENS, PageGroup};
 use zinc_graph::footprint::plan_tokens;
+use zinc_graph::graph::GraphResource;
 use zinc_graph::ops::{Op, RopeKvWrite};
 use zinc_graph::section::{Node, ResourceKind};
 use zinc_graph::{Graph, Plan};
@@ -42,7 +43,7 @@ impl Needs {
             steps_bytes: 0,
         };
         for resource in &graph.resources {
-            let bytes = Resource::bytes(resource.kind, state);
+            let bytes = Resource::bytes(resource, state);
             match resource.kind {
                 ResourceKind::Kv { .. } => needs.kv_bytes = needs.kv_bytes.saturating_add(bytes.saturating_mul(2)),
                 ResourceKind::State { .. } => needs.recurrent_bytes = needs.recurrent_bytes.saturating_add(bytes),
@@ -129,6 +130,8 @@ impl Weights {
 pub struct Resource {
     /// What it holds.
     pub kind: ResourceKind,
+    /// Whose pages keys and values have.
+    pub group: PageGroup,
     /// Keys, or the state of all slots.
     pub first: Buffer,
     /// Values.
@@ -142,27 +145,31 @@ impl Resource {
     /// # Errors
     /// Out of device memory.
     pub fn make_all(gpu: &Arc<Gpu>, graph: &Graph, state: StateSizes) -> Result<Vec<Resource>, Error> {
-        let make = |kind: ResourceKind| {
-            let bytes = Self::bytes(kind, state);
-            if bytes > gpu.traits.allocation_bytes_max {
+        let make = |resource: &GraphResource| {
+            let bytes = Self::bytes(resource, state);
+            // Places among bytes are counted in 32 bits.
+            let is_bytes = state.kv_format == KvFormat::Q8 && matches!(resource.kind, ResourceKind::Kv { .. });
+            let most = if is_bytes { u64::from(u32::MAX) } else { u64::MAX };
+            if bytes > gpu.traits.allocation_bytes_max.min(most) {
                 return Err(gpu.too_large("the state of one layer", bytes));
             }
             let first = Buffer::new(gpu, bytes, Place::Device)?;
-            let is_pair = matches!(kind, ResourceKind::Kv { .. });
+            let is_pair = matches!(resource.kind, ResourceKind::Kv { .. });
             let second = if is_pair { Some(Buffer::new(gpu, bytes, Place::Device)?) } else { None };
-            Ok(Resource { kind, first, second })
+            Ok(Resource { kind: resource.kind, group: state.group_of(resource), first, second })
         };
-        graph.resources.iter().map(|resource| make(resource.kind)).collect()
+        graph.resources.iter().map(make).collect()
     }
 
     /// Bytes of one buffer: the keys, the values, or the state.
-    fn bytes(kind: ResourceKind, state: StateSizes) -> u64 {
-        match kind {
+    fn bytes(resource: &GraphResource, state: StateSizes) -> u64 {
+        match resource.kind {
             ResourceKind::Kv { n_kv_heads, head_dim } => {
                 let width = u64::from(n_kv_heads) * u64::from(head_dim);
-                let n = (u64::from(state.n_pages) * u64::from(PAGE_TOKENS)).saturating_mul(width);
+                let n_pages = state.pages_of(state.group_of(resource));
                 // Sixteen bytes an element is more than any format has.
-                if n > u64::MAX / 16 { u64::MAX } else { state.kv_format.bytes(n) }
+                let row_bytes = if width > u64::MAX / 16 { u64::MAX } else { state.kv_format.row_bytes(width) };
+                (u64::from(n_pages) * u64::from(PAGE_TOKENS)).saturating_mul(row_bytes)
             }
             ResourceKind::State { len } => 4 * u64::from(len) * u64::from(state.n_slots),
         }

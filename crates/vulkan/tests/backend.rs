@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{BackendError, Bucket, KvFormat, PlanId, PlanOptions, StateSizes, WeightData};
+use zinc_graph::batch::Places;
 use zinc_graph::conformance::{Seeded, random_weight};
 use zinc_graph::ops::{Activation, Attention};
 use zinc_graph::reference::Reference;
@@ -14,7 +15,7 @@ use zinc_graph::shape::Shape;
 use zinc_graph::{Backend, Batch, Graph};
 use zinc_vulkan::{Device, Vulkan, device};
 
-const STATE: StateSizes = StateSizes { n_pages: 4, kv_format: KvFormat::F32, n_slots: 3 };
+const STATE: StateSizes = StateSizes { n_pages: 4, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 3 };
 const N_TOKENS: u32 = 5;
 
 /// The first device, opened once; without one the tests say so and hold.
@@ -60,9 +61,9 @@ fn batch() -> Batch {
         ids: vec![0; N_TOKENS as usize],
         positions: (0..N_TOKENS).collect(),
         seq_idx: vec![0; N_TOKENS as usize],
-        kv_slots: (0..N_TOKENS).collect(),
         query_start: vec![0, N_TOKENS],
-        block_tables: vec![0],
+        full: Places { kv_slots: (0..N_TOKENS).collect(), block_tables: vec![0] },
+        window: Places::default(),
         pages_max: 1,
         state_slots: vec![1],
         output_rows: (0..N_TOKENS).collect(),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{Bucket, KvFormat, PlanId, PlanOptions, StateSizes, WeightData};
+use zinc_graph::batch::Places;
 use zinc_graph::section::Builder;
 use zinc_graph::shape::Shape;
 use zinc_graph::{Backend, Batch, Graph};
@@ -17,7 +18,7 @@ use zinc_vulkan::lost::{Cause, Work};
 use zinc_vulkan::memory::{Buffer, Place};
 use zinc_vulkan::{Device, Error, Vulkan};
 
-const STATE: StateSizes = StateSizes { n_pages: 1, kv_format: KvFormat::F16, n_slots: 1 };
+const STATE: StateSizes = StateSizes { n_pages: 1, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 1 };
 
 /// The id of the first device; without one the tests say so and hold.
 fn first() -> Option<String> {
@@ -55,9 +56,9 @@ fn one_token() -> Batch {
         ids: vec![0],
         positions: vec![0],
         seq_idx: vec![0],
-        kv_slots: vec![0],
         query_start: vec![0, 1],
-        block_tables: vec![0],
+        full: Places { kv_slots: vec![0], block_tables: vec![0] },
+        window: Places::default(),
         pages_max: 1,
         state_slots: vec![0],
         output_rows: vec![0],

@@ -22,7 +22,7 @@ const BUCKETS: [(u32, u32); 11] =
     [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (64, 1), (128, 1), (256, 1), (512, 1), (512, 8)];
 
 /// Enough for a few sequences of some length; sizes of the cache are no constants of a kernel.
-const STATE: StateSizes = StateSizes { n_pages: 64, kv_format: KvFormat::F16, n_slots: 8 };
+const STATE: StateSizes = StateSizes { n_pages: 64, n_window_pages: 0, kv_format: KvFormat::F16, n_slots: 8 };
 
 /// Storage types of a file.
 #[derive(Clone, Copy, Debug)]

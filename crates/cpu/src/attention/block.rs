@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use zinc_gguf::quants::float::f16_to_f32;
 
-use super::cache::{KvPages, PAGE_TOKENS};
+use super::cache::{KvPages, PAGE_TOKENS, Q8_GROUP, q8_row_bytes};
 use super::softmax::{exp_one, merge};
 use super::{Attention, BLOCK_LEN, HEAD_DIM_MAX, KEY_BLOCK, ROWS_MAX, SCORES_LEN, STATE_LEN, padded};
 use crate::context::{Row, RowMut};
@@ -216,6 +216,16 @@ unsafe fn load_block<S: Simd>(
                     }
                     for d in whole..head_dim {
                         out.add(d).write(f16_to_f32(*from.add(d)));
+                    }
+                }
+                KvPages::Q8(pages) => {
+                    let width = job.op.n_kv_heads * head_dim;
+                    let row = pages.as_ptr().add(slot * q8_row_bytes(width));
+                    let column = job.kv_head * head_dim;
+                    let scales = row.add(width + column / Q8_GROUP * 2);
+                    for d in (0..head_dim).step_by(LANES) {
+                        let scale = s.splat(s.half(scales.add(d / Q8_GROUP * 2)));
+                        s.store(out.add(d), s.mul(s.signed_bytes(row.add(column + d)), scale));
                     }
                 }
                 KvPages::F32(pages) => out.copy_from_nonoverlapping(pages.as_ptr().add(at), head_dim),

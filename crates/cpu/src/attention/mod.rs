@@ -15,12 +15,14 @@ pub(crate) mod block;
 mod cache;
 pub(crate) mod softmax;
 
+pub(crate) use cache::q8_row_bytes;
 pub use cache::{KvPages, KvPagesMut, PAGE_TOKENS, kv_write};
 
 use crate::context::{Context, Row, RowMut, SCRATCH_LEN, ScratchSlots};
 use crate::isa::LANES;
 use crate::isa::entry::EntryPoints;
 use block::{BlockJob, QueryRow, StatePtr};
+use cache::Q8_GROUP;
 use softmax::FinishJob;
 
 /// Keys that are scored at once.
@@ -145,12 +147,13 @@ fn check(op: &Attention, queries: &Queries<'_>, keys: KvPages<'_>, values: KvPag
     assert_eq!(out.len(), queries.q.len(), "out has q's shape");
     assert_eq!(queries.seq_idx.len(), n_tokens, "seq_idx is [n_tokens]");
     assert!(queries.sinks.is_none_or(|s| s.len() == op.n_heads), "sinks is [n_heads]");
-    let page_len = PAGE_TOKENS * op.n_kv_heads * op.head_dim;
-    assert!(
-        keys.len() == values.len() && keys.len().is_multiple_of(page_len),
-        "the cache is [n_pages][16][n_kv_heads][head_dim]"
-    );
-    let n_pages = keys.len() / page_len;
+    let width = op.n_kv_heads * op.head_dim;
+    let (Some(n_pages), of_values) = (keys.n_pages(width), values.n_pages(width)) else {
+        panic!("the cache is [n_pages][16][n_kv_heads][head_dim]")
+    };
+    assert_eq!(Some(n_pages), of_values, "there are as many values as keys");
+    let is_grouped = op.head_dim.is_multiple_of(Q8_GROUP);
+    assert!(is_grouped || !matches!(keys, KvPages::Q8(_)), "a head of {} has no whole groups of bytes", op.head_dim);
     for (&position, &seq) in queries.positions.iter().zip(queries.seq_idx) {
         let table = &queries.block_tables[seq as usize * queries.pages_max..][..queries.pages_max];
         let first = first_key(op.window, position as usize) / PAGE_TOKENS;

@@ -39,6 +39,17 @@ impl Lru {
         self.n_listed += 1;
     }
 
+    /// Adds a number as the oldest.
+    pub(super) fn push_oldest(&mut self, number: u32) {
+        assert!(!self.contains(number), "{number} is in the list already");
+        let end = self.end();
+        let oldest = self.links[end as usize].1;
+        self.links[number as usize] = (end, oldest);
+        self.links[oldest as usize].0 = number;
+        self.links[end as usize].1 = number;
+        self.n_listed += 1;
+    }
+
     /// Takes a number out.
     pub(super) fn remove(&mut self, number: u32) {
         let (older, newer) = self.links[number as usize];
@@ -80,11 +91,12 @@ mod tests {
         lru.touch(3);
         lru.remove(4);
         assert!(!lru.contains(4) && lru.contains(3) && !lru.contains(2));
+        lru.push_oldest(4);
         let mut order = Vec::new();
         while let Some(oldest) = lru.oldest() {
             lru.remove(oldest);
             order.push(oldest);
         }
-        assert_eq!((order, lru.len()), (vec![0, 1, 3], 0));
+        assert_eq!((order, lru.len()), (vec![4, 0, 1, 3], 0));
     }
 }

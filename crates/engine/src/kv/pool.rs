@@ -7,7 +7,7 @@
 
 use super::lru::Lru;
 
-/// A page of the cache of keys and values, in every layer at once.
+/// A page of the cache of keys and values, in every layer of its pool at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(pub u32);
 
@@ -94,6 +94,15 @@ impl Pool {
         self.is_known[page.0 as usize] = true;
     }
 
+    /// Nobody will look for this page any more: it is free once nobody holds it.
+    pub fn forget(&mut self, page: PageId) {
+        if self.kept.contains(page.0) {
+            self.kept.remove(page.0);
+            self.free.push(page);
+        }
+        self.is_known[page.0 as usize] = false;
+    }
+
     /// One more holder of a page that is held or kept.
     ///
     /// # Panics
@@ -112,12 +121,24 @@ impl Pool {
     /// # Panics
     /// If nobody holds the page.
     pub fn release(&mut self, page: PageId) {
+        self.release_to(page, Lru::push);
+    }
+
+    /// The same, and if the page is kept then its place is the first to be given away.
+    ///
+    /// # Panics
+    /// If nobody holds the page.
+    pub fn release_first(&mut self, page: PageId) {
+        self.release_to(page, Lru::push_oldest);
+    }
+
+    fn release_to(&mut self, page: PageId, place: fn(&mut Lru, u32)) {
         let n_refs = &mut self.n_refs[page.0 as usize];
         assert!(*n_refs > 0, "{page:?} is released more often than it was taken");
         *n_refs -= 1;
         if *n_refs == 0 {
             if self.is_known[page.0 as usize] {
-                self.kept.push(page.0);
+                place(&mut self.kept, page.0);
             } else {
                 self.free.push(page);
             }
@@ -152,6 +173,24 @@ mod tests {
         assert_eq!(alloc(&mut pool, 2), Err(OutOfPages { needed: 2, free: 1, n_pages: 3 }));
         assert_eq!(pool.n_free(), 1);
         assert_eq!(alloc(&mut pool, 0), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_page_of_little_worth_and_a_forgotten_one_go_first() {
+        let mut pool = Pool::new(3);
+        let pages = alloc(&mut pool, 3).unwrap();
+        pages.iter().for_each(|&page| pool.keep(page));
+        pool.release(pages[0]);
+        pool.release_first(pages[1]);
+        pool.release(pages[2]);
+        pool.forget(pages[2]);
+        assert_eq!((pool.n_free(), pool.n_kept()), (3, 2));
+        let mut forgotten = Vec::new();
+        assert_eq!(pool.alloc(2, |page| forgotten.push(page)), Ok(vec![pages[2], pages[1]]));
+        assert_eq!(forgotten, [pages[1]]);
+        pool.forget(pages[1]);
+        pool.release(pages[1]);
+        assert_eq!((pool.n_free(), pool.n_kept()), (2, 1), "a held page is free when it is released");
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub struct Load {
     pub n_free_pages: usize,
     /// Those among them that are kept for later requests.
     pub n_kept_pages: usize,
+    /// Pages of the pool of layers with a window; none if they have none of their own.
+    pub n_window_pages: usize,
+    /// Those among them that nobody holds.
+    pub n_free_window_pages: usize,
     /// Slots for snapshots of recurrent state.
     pub n_snapshots: usize,
     /// Those among them that hold one.

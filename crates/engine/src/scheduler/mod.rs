@@ -18,7 +18,7 @@ use std::time::Instant;
 
 pub use counters::{Counters, Load};
 
-use crate::kv::{Allocation, Kv, KvError, KvLimits, OutOfPages, StateCopy, pages_for};
+use crate::kv::{Allocation, Kv, KvError, KvLimits, OutOfPages, Pool, Spare, StateCopy, pages_for};
 use crate::request::{FinishReason, RequestId, SequenceId};
 use crate::sequence::{Running, Sequence};
 
@@ -107,7 +107,10 @@ impl Scheduler {
         let mut chunks = Vec::with_capacity(self.running.len());
         let mut index = 0;
         while index < self.running.len() {
-            if self.running[index].sequence.n_pending() == 1 && self.make_room(index) {
+            let is_decode = self.running[index].sequence.n_pending() == 1;
+            // The first goes on in any case, be it by a token.
+            let has_room = (is_decode || index == 0) && self.make_room(index);
+            if is_decode && has_room {
                 let id = self.running[index].sequence.id;
                 chunks.push(Chunk { id, n_tokens: 1, is_output: true });
             }
@@ -116,23 +119,44 @@ impl Scheduler {
         let n_decodes = u32::try_from(chunks.len()).expect("no more run than there are slots");
         let left = self.limits.step_tokens - n_decodes;
         let mut budget = if n_decodes > 0 { left.min(prefill_tokens.max(1)) } else { left };
-        for Running { sequence, .. } in &self.running {
-            let n_pending = sequence.n_pending();
+        for index in 0..self.running.len() {
+            let n_pending = self.running[index].sequence.n_pending();
             if n_pending > 1 && budget > 0 {
-                let n_tokens = self.up_to_snapshot(sequence, n_pending.min(budget));
+                let n_tokens = self.reach(index, n_pending.min(budget));
                 budget -= n_tokens;
-                chunks.push(Chunk { id: sequence.id, n_tokens, is_output: n_tokens == n_pending });
+                let id = self.running[index].sequence.id;
+                let chunk = Chunk { id, n_tokens, is_output: n_tokens == n_pending };
+                chunks.extend((n_tokens > 0).then_some(chunk));
             }
         }
         chunks
+    }
+
+    /// How many of its next `n_tokens` tokens a running sequence can compute in one step; those have room then.
+    fn reach(&mut self, index: usize, n_tokens: u32) -> u32 {
+        let n_tokens = self.up_to_snapshot(&self.running[index].sequence, n_tokens);
+        // So that others do not lose what they have in the next step.
+        let of_others = self.n_growing() - u32::from(self.kv.is_window_growing(&self.running[index].kv));
+        let Running { sequence, kv } = &mut self.running[index];
+        self.kv.reach(kv, sequence.n_computed + n_tokens, of_others).saturating_sub(sequence.n_computed)
+    }
+
+    /// Running sequences that will need more pages for their windows than they have.
+    fn n_growing(&self) -> u32 {
+        if self.limits.kv.window.is_none() {
+            return 0;
+        }
+        let growing = self.running.iter().filter(|running| self.kv.is_window_growing(&running.kv));
+        u32::try_from(growing.count()).expect("no more run than there are slots")
     }
 
     /// Whoever came first starts first: when the first of the queue has to wait, so do the others.
     fn admit(&mut self, now: Instant) {
         while let Some(first) = self.waiting.front() {
             // A page for each that runs, so that those do not lose what they have in the next steps.
-            let n_spare = u32::try_from(self.running.len()).expect("no more run than there are slots");
-            let Ok((kv, n_cached)) = self.kv.admit(&first.tokens, first.root, n_spare) else {
+            let n_pages = u32::try_from(self.running.len()).expect("no more run than there are slots");
+            let spare = Spare { n_pages, n_window_pages: self.n_growing() };
+            let Ok((mut kv, n_cached)) = self.kv.admit(&first.tokens, first.root, spare) else {
                 // Otherwise it would wait for ever: nobody is left who could free anything.
                 assert!(
                     !self.running.is_empty(),
@@ -142,6 +166,7 @@ impl Scheduler {
                 return;
             };
             if let Some(mut sequence) = self.waiting.pop_front() {
+                Kv::add_points(&mut kv, sequence.points());
                 let is_new = !sequence.has_begun();
                 sequence.begin(n_cached, now);
                 if is_new {
@@ -159,7 +184,7 @@ impl Scheduler {
     fn make_room(&mut self, index: usize) -> bool {
         loop {
             let Running { sequence, kv } = &mut self.running[index];
-            if self.kv.grow(kv, sequence.n_tokens()).is_ok() {
+            if self.kv.grow(kv, sequence.n_computed + 1).is_ok() {
                 return true;
             }
             let newest = self.running.len() - 1;
@@ -305,12 +330,25 @@ impl Scheduler {
         (0..).zip(&self.waiting).filter(|(_, s)| !s.has_begun()).map(|(ahead, s)| (s.id.request, ahead))
     }
 
-    /// Memory for tokens that belong to no request.
+    /// Memory for tokens that belong to no request, of which at most `step_tokens` are computed in a step.
     ///
     /// # Errors
     /// There is not enough beside the running sequences.
-    pub fn claim(&mut self, n_tokens: u32) -> Result<Allocation, KvError> {
-        self.kv.claim(n_tokens)
+    pub fn claim(&mut self, n_tokens: u32, step_tokens: u32) -> Result<Allocation, KvError> {
+        self.kv.claim(n_tokens, step_tokens)
+    }
+
+    /// Room for the next tokens of what was claimed, up to `n_tokens` in all.
+    ///
+    /// # Panics
+    /// If others have taken pages since, or more tokens are asked for than were claimed for a step.
+    pub fn grow_claimed(&mut self, allocation: &mut Allocation, n_tokens: u32) {
+        self.kv.grow(allocation, n_tokens).expect("a claim holds what its next step needs");
+    }
+
+    /// The next token of what was claimed is at `position`.
+    pub fn advance_claimed(&mut self, allocation: &mut Allocation, position: u32) {
+        self.kv.advance(allocation, position);
     }
 
     /// Takes back what [`Scheduler::claim`] gave.
@@ -338,7 +376,7 @@ impl Scheduler {
     /// What is used of the limits.
     #[must_use]
     pub fn load(&self) -> Load {
-        let pool = self.kv.pool();
+        let (pool, windows) = (self.kv.pool(), self.kv.window_pool());
         let (n_snapshots_used, n_snapshots) = self.kv.n_snapshots();
         Load {
             n_waiting: self.waiting.len(),
@@ -346,6 +384,8 @@ impl Scheduler {
             n_pages: pool.n_pages(),
             n_free_pages: pool.n_free(),
             n_kept_pages: pool.n_kept(),
+            n_window_pages: windows.map_or(0, Pool::n_pages),
+            n_free_window_pages: windows.map_or(0, Pool::n_free),
             n_snapshots,
             n_snapshots_used,
         }

@@ -5,7 +5,7 @@ use crate::request::Request;
 use crate::sequence::Bounds;
 
 const LIMITS: SchedulerLimits = SchedulerLimits {
-    kv: KvLimits { n_pages: 8, n_slots: 3, n_snapshots: 0, is_recurrent: false },
+    kv: KvLimits { n_pages: 8, n_slots: 3, n_snapshots: 0, is_recurrent: false, window: None },
     step_tokens: 32,
     queue_max: 4,
     snapshot_tokens: 32,

@@ -1,9 +1,11 @@
 //! A device without a model: what it keeps for a token is a hash of that token and all before it, so
-//! a wrong page, a page too early or a wrong recurrent state shows in everything that follows.
+//! a wrong page, a page too early or a wrong recurrent state shows in everything that follows. Layers with
+//! a window keep the same hashes in their own pages, and all that a step sees of them is looked at.
 
 use zinc_graph::Batch;
+use zinc_graph::batch::PageGroup;
 
-use crate::kv::StateCopy;
+use crate::kv::{KvLimits, StateCopy};
 
 /// The hash before the first token.
 const NOTHING: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -16,13 +18,20 @@ pub(super) const STOP: u32 = 0;
 pub(super) struct Device {
     /// `[n_pages * 16]`.
     kv: Vec<u64>,
+    /// Tokens that a window has, and `[n_window_pages * 16]`; none for a model without windows.
+    window: Option<(u32, Vec<u64>)>,
     /// `[n_slots]`; none for a model without recurrent state.
     states: Option<Vec<u64>>,
 }
 
 impl Device {
-    pub(super) fn new(n_pages: u32, n_slots: u32, is_recurrent: bool) -> Device {
-        Device { kv: vec![0; n_pages as usize * 16], states: is_recurrent.then(|| vec![0; n_slots as usize]) }
+    pub(super) fn new(limits: &KvLimits) -> Device {
+        let places = |n_pages: u32| vec![0; n_pages as usize * 16];
+        Device {
+            kv: places(limits.n_pages),
+            window: limits.window.map(|window| (window.tokens, places(window.n_pages))),
+            states: limits.is_recurrent.then(|| vec![0; (limits.n_slots + limits.n_snapshots) as usize]),
+        }
     }
 
     pub(super) fn copy(&mut self, copy: StateCopy) {
@@ -40,22 +49,36 @@ impl Device {
             let (seq, position) = (batch.seq_idx[first], batch.positions[first]);
             let mut hash = match position {
                 0 => NOTHING,
-                _ => self.kv[batch.slot_of(seq, position - 1) as usize],
+                _ => self.kv[batch.slot_of(PageGroup::Full, seq, position - 1) as usize],
             };
             if let Some(states) = &self.states {
                 let state = if run.fresh { NOTHING } else { states[run.state_slot as usize] };
                 assert_eq!(state, hash, "the recurrent state is that of other tokens");
             }
-            for row in run.rows {
+            for row in run.rows.clone() {
                 hash = after(hash, batch.ids[row]);
-                self.kv[batch.kv_slots[row] as usize] = hash;
+                self.kv[batch.full.kv_slots[row] as usize] = hash;
+                if let Some((_, kv)) = &mut self.window {
+                    kv[batch.window.kv_slots[row] as usize] = hash;
+                }
                 if wanted.next_if(|&next| next as usize == row).is_some() {
                     outputs.push(hash);
                 }
             }
+            self.look_through_window(batch, seq, position, batch.positions[run.rows.end - 1]);
             if let Some(states) = &mut self.states {
                 states[run.state_slot as usize] = hash;
             }
+        }
+    }
+
+    /// Everything that the tokens from `first` to `last` of a sequence see through a window is what was written for it.
+    fn look_through_window(&self, batch: &Batch, seq: u32, first: u32, last: u32) {
+        let Some((window, kv)) = &self.window else { return };
+        for position in (first + 1).saturating_sub(*window)..=last {
+            let seen = kv[batch.slot_of(PageGroup::Window, seq, position) as usize];
+            let written = self.kv[batch.slot_of(PageGroup::Full, seq, position) as usize];
+            assert_eq!(seen, written, "a window shows what other tokens left at {position}");
         }
     }
 

@@ -10,6 +10,10 @@ pub(super) enum Fault {
     Leak,
     /// A page that a sequence holds is given back.
     DoubleFree,
+    /// A page for windows is taken and never given back.
+    WindowLeak,
+    /// A window is moved on before its tokens are computed.
+    WindowTooEarly,
     /// The first of the queue is passed over.
     Starve,
     /// A copy of recurrent state is not carried out.
@@ -26,6 +30,16 @@ impl Simulation {
             Fault::DoubleFree => {
                 let page = self.scheduler.running.first().map(|r| r.kv.table.pages()[0]);
                 page.into_iter().for_each(|page| self.scheduler.kv.pool_mut().release(page));
+            }
+            Fault::WindowLeak => {
+                let pool = self.scheduler.kv.window_pool_mut();
+                let _ = pool.map(|pool| pool.alloc(1, |_| ()));
+            }
+            Fault::WindowTooEarly => {
+                if let Some(running) = self.scheduler.running.first_mut() {
+                    let position = running.sequence.n_computed + crate::kv::PAGE_TOKENS;
+                    self.scheduler.kv.advance(&mut running.kv, position);
+                }
             }
             Fault::Starve | Fault::LostCopy => {}
         }
@@ -69,4 +83,21 @@ fn a_starved_request_is_found() {
 fn a_lost_copy_of_state_is_found() {
     let n_found = n_found(Fault::LostCopy, 50, 4000);
     assert!(n_found >= 15, "{n_found}");
+}
+
+/// Those of the seeds that have windows.
+fn n_windowed(n_seeds: u64) -> u64 {
+    (0..n_seeds).filter(|&seed| Simulation::new(seed, None).limits.kv.window.is_some()).count() as u64
+}
+
+#[test]
+fn a_leaked_page_of_a_window_is_found() {
+    let n_windowed = n_windowed(50);
+    assert!(n_windowed > 15, "{n_windowed}");
+    assert_eq!(n_found(Fault::WindowLeak, 50, 2000), n_windowed);
+}
+
+#[test]
+fn a_window_that_moves_too_early_is_found() {
+    assert_eq!(n_found(Fault::WindowTooEarly, 50, 2000), n_windowed(50));
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use zinc_graph::Batch;
 
 use crate::batch::{self, Outputs, Span};
-use crate::kv::{KvLimits, PAGE_TOKENS, Root, pages_for};
+use crate::kv::{KvLimits, PAGE_TOKENS, PageId, Root, WindowLimits, pages_for, window_pages};
 use crate::request::{RequestId, SequenceId};
 use crate::scheduler::{Chunk, Refusal, Scheduler, SchedulerLimits};
 use crate::sequence::Sequence;
@@ -43,6 +43,8 @@ struct Simulation {
     head: Option<(SequenceId, u64)>,
     /// Holders of each page, counted anew each step, and whose it is.
     holders: Vec<(u32, Option<Root>)>,
+    /// The same for pages of windows.
+    window_holders: Vec<u32>,
     n_submitted: u64,
     n_ended: u64,
     n_refused: u64,
@@ -54,7 +56,13 @@ impl Simulation {
         let n_slots = 1 + workload.draw(8);
         let is_recurrent = workload.draw(2) == 0;
         let n_snapshots = if is_recurrent { workload.draw(8) } else { 0 };
-        let kv = KvLimits { n_pages: 10 + workload.draw(30), n_slots, n_snapshots, is_recurrent };
+        let n_pages = 10 + workload.draw(30);
+        // From hardly enough to more than is ever needed.
+        let window = (workload.draw(2) == 0).then(|| {
+            let tokens = 1 + workload.draw(60);
+            WindowLimits { tokens, n_pages: window_pages(tokens, 1).min(n_pages) + workload.draw(20) }
+        });
+        let kv = KvLimits { n_pages, n_slots, n_snapshots, is_recurrent, window };
         let limits = SchedulerLimits {
             kv,
             step_tokens: n_slots + workload.draw(64),
@@ -64,7 +72,7 @@ impl Simulation {
         Simulation {
             limits,
             scheduler: Scheduler::new(limits),
-            device: Device::new(kv.n_pages, n_slots + n_snapshots, is_recurrent),
+            device: Device::new(&kv),
             workload,
             fault,
             step: 0,
@@ -74,6 +82,7 @@ impl Simulation {
             alive: BTreeMap::new(),
             head: None,
             holders: vec![(0, None); kv.n_pages as usize],
+            window_holders: vec![0; kv.window.map_or(0, |window| window.n_pages) as usize],
             n_submitted: 0,
             n_ended: 0,
             n_refused: 0,
@@ -158,12 +167,14 @@ impl Simulation {
         self.check_chunks(&chunks, prefill_tokens);
         self.check_order();
         self.check_memory();
+        self.check_windows(self.limits.step_tokens);
         self.check_contents();
         if !chunks.is_empty() {
             self.compute(&chunks);
             self.land(&chunks, now);
         }
         self.check_memory();
+        self.check_windows(1);
     }
 
     fn schedule(&mut self, now: Instant, prefill_tokens: u32) -> Vec<Chunk> {
@@ -283,7 +294,7 @@ impl Simulation {
         let load = self.scheduler.load();
         let mut n_held = 0;
         for (page, &(n, _)) in (0..).zip(&self.holders) {
-            assert_eq!(self.scheduler.kv.pool().n_refs(crate::kv::PageId(page)), n, "page {page} has {n} holders");
+            assert_eq!(self.scheduler.kv.pool().n_refs(PageId(page)), n, "page {page} has {n} holders");
             n_held += usize::from(n > 0);
         }
         assert_eq!(n_held + load.n_free_pages, load.n_pages, "no page is lost");
@@ -291,6 +302,26 @@ impl Simulation {
         let running = self.scheduler.running.iter().map(|r| &r.sequence);
         let n_siblings: usize = running.chain(&self.scheduler.waiting).map(|s| s.siblings.len()).sum();
         assert_eq!(load.n_running + load.n_waiting + n_siblings, self.alive.len(), "everyone is somewhere");
+    }
+
+    /// The same for pages of windows, of which nobody holds more than `n_tokens` tokens of a step can see.
+    fn check_windows(&mut self, n_tokens: u32) {
+        let (Some(window), Some(pool)) = (self.limits.kv.window, self.scheduler.kv.window_pool()) else { return };
+        self.window_holders.fill(0);
+        for running in &self.scheduler.running {
+            let id = running.sequence.id;
+            let table = running.kv.window.as_ref().expect("every sequence has a window if one has");
+            let n_held = u32::try_from(table.pages().len()).expect("few pages");
+            assert!(n_held <= window_pages(window.tokens, n_tokens), "{id} holds {n_held} pages of its window");
+            table.pages().for_each(|page| self.window_holders[page.0 as usize] += 1);
+        }
+        let mut n_held = 0;
+        for (page, &n) in (0..).zip(&self.window_holders) {
+            assert_eq!(pool.n_refs(PageId(page)), n, "page {page} of windows has {n} holders");
+            n_held += usize::from(n > 0);
+        }
+        assert_eq!(n_held + pool.n_free(), pool.n_pages(), "no page of a window is lost");
+        self.scheduler.kv.check_windows();
     }
 
     /// What a sequence will read is what its own tokens give.
@@ -347,6 +378,8 @@ struct Totals {
     n_refused: u64,
     n_preemptions: u64,
     prefix_hit_tokens: u64,
+    /// Those of seeds with windows.
+    window_hit_tokens: u64,
     n_steps: u64,
 }
 
@@ -358,6 +391,11 @@ fn run_seeds(seeds: std::ops::Range<u64>, n_steps: u64) -> Totals {
         assert!(end.alive.is_empty(), "seed {seed}: every request ends");
         let load = end.scheduler.load();
         assert_eq!(load.n_free_pages, end.limits.kv.n_pages as usize, "seed {seed}: the pool is as it was");
+        assert_eq!(load.n_free_window_pages, load.n_window_pages, "seed {seed}: so is that of windows");
+        totals.window_hit_tokens += match end.limits.kv.window {
+            Some(_) => end.scheduler.counters().prefix_hit_tokens,
+            None => 0,
+        };
         totals.n_ended += end.n_ended;
         totals.n_refused += end.n_refused;
         totals.n_steps += end.step;
@@ -383,6 +421,7 @@ fn invariants_hold_for_ten_million_steps() {
                 n_refused: sum.n_refused + totals.n_refused,
                 n_preemptions: sum.n_preemptions + totals.n_preemptions,
                 prefix_hit_tokens: sum.prefix_hit_tokens + totals.prefix_hit_tokens,
+                window_hit_tokens: sum.window_hit_tokens + totals.window_hit_tokens,
                 n_steps: sum.n_steps + totals.n_steps,
             }
         })
@@ -391,4 +430,5 @@ fn invariants_hold_for_ten_million_steps() {
     assert!(totals.n_steps >= N_SEEDS * N_STEPS);
     assert!(totals.n_ended > 100_000 && totals.n_refused > 10_000, "both sides were reached: {totals:?}");
     assert!(totals.n_preemptions > 10_000 && totals.prefix_hit_tokens > 100_000, "so was the rest: {totals:?}");
+    assert!(totals.window_hit_tokens > 100_000, "prefixes are taken over with windows too: {totals:?}");
 }

@@ -32,9 +32,8 @@ const ALONE: EngineConfig = EngineConfig {
     decode_gap_max: Duration::from_secs(60),
 };
 
-/// Pages for a third of those who run, and prompts in chunks.
-const CROWDED: EngineConfig =
-    EngineConfig { sequences_max: 12, step_tokens: 47, kv: KvSize::Tokens(640), snapshot_bytes: 8 << 20, ..ALONE };
+/// Prompts in chunks; the pages are for a third of those who run.
+const CROWDED: EngineConfig = EngineConfig { sequences_max: 12, step_tokens: 47, snapshot_bytes: 8 << 20, ..ALONE };
 
 fn engine(file: &Gguf, config: EngineConfig) -> Engine {
     let model = Model::from_gguf(file).unwrap();
@@ -55,11 +54,24 @@ fn wanted(which: u64) -> Request {
 }
 
 fn check(name: &str) {
+    check_in(name, KvFormat::F16);
+}
+
+fn check_in(name: &str, kv_format: KvFormat) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny").join(format!("{name}.gguf"));
     let file = Gguf::open(&path).unwrap();
-    let mut alone = engine(&file, ALONE);
-    let mut crowd = engine(&file, CROWDED);
+    let mut alone = engine(&file, EngineConfig { kv_format, ..ALONE });
+    // Few pages for windows let fewer run, which need fewer of the others.
+    let has_windows = alone.model().graph.window().is_some();
+    let kv = KvSize::Tokens(if has_windows { 384 } else { 640 });
+    let mut crowd = engine(&file, EngineConfig { kv, kv_format, ..CROWDED });
     let before = settled(&crowd);
+    assert_eq!(
+        crowd.limits().state.n_window_pages > 0,
+        has_windows,
+        "{name}: layers with windows have their own pages"
+    );
+    assert_eq!(alone.limits().state.n_window_pages, 0, "{name}: where there is nothing to save they share");
     let ids: Vec<_> = (0..=N_OTHERS).map(|which| crowd.submit(wanted(which)).unwrap()).collect();
     let answers = drain(&mut crowd);
     let stats = crowd.stats();
@@ -154,9 +166,21 @@ architectures! {
     recurrent_state_and_experts: "qwen35moe-a.Q8_0",
 }
 
+/// Windows, and a cache of signed bytes: a scale depends on its own token alone.
+#[test]
+fn bytes_in_the_cache() {
+    check_in("gemma3-a.Q8_0", KvFormat::Q8);
+}
+
 #[test]
 fn the_second_turn_of_a_dense_model_is_new_but_for_a_page() {
     check_follow_up("llama-a.F32", 32);
+}
+
+#[test]
+fn the_second_turn_of_models_with_windows_is_new_but_for_a_page() {
+    check_follow_up("gemma3-a.Q8_0", 32);
+    check_follow_up("gptoss-a.MXFP4", 32);
 }
 
 #[test]

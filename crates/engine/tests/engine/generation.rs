@@ -13,6 +13,7 @@ use zinc_engine::request::{FinishReason, Request, Usage};
 use zinc_engine::sampler::{Sampler, Sampling, Scratch};
 use zinc_engine::{Engine, EngineConfig, Error};
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes};
+use zinc_graph::batch::Places;
 use zinc_graph::reference::Reference;
 use zinc_graph::{Backend, Batch};
 
@@ -26,7 +27,11 @@ fn naive_logits(ids: &[u32]) -> Vec<f32> {
     let n_pages = n.div_ceil(16);
     let mut backend = Reference::new();
     backend
-        .load(&model.graph, tiny::weights(&model.graph), StateSizes { n_pages, kv_format: KvFormat::F32, n_slots: 1 })
+        .load(
+            &model.graph,
+            tiny::weights(&model.graph),
+            StateSizes { n_pages, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 1 },
+        )
         .unwrap();
     let options = PlanOptions { bucket: Bucket { tokens: n, outputs: 1 }, keep_values: false };
     let plan = backend.compile(&model.graph, &options).unwrap();
@@ -34,9 +39,9 @@ fn naive_logits(ids: &[u32]) -> Vec<f32> {
         ids: ids.to_vec(),
         positions: (0..n).collect(),
         seq_idx: vec![0; ids.len()],
-        kv_slots: (0..n).collect(),
         query_start: vec![0, n],
-        block_tables: (0..n_pages).collect(),
+        full: Places { kv_slots: (0..n).collect(), block_tables: (0..n_pages).collect() },
+        window: Places::default(),
         pages_max: n_pages,
         state_slots: vec![0],
         output_rows: vec![n - 1],

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod architectures;
+mod formats;
 mod generation;
 mod golden;
 mod probe;
@@ -12,3 +13,4 @@ mod runtime;
 mod sharing;
 mod structured;
 mod tiny;
+mod windows;

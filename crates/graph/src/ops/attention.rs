@@ -6,6 +6,8 @@
 //! per head with no value: it only enlarges the denominator.
 //! Sources: Vaswani et al., 2017; Kwon et al., "PagedAttention", 2023; gpt-oss for sinks.
 
+use crate::backend::KvFormat;
+use crate::batch::{Batch, PageGroup};
 use crate::conformance::{Case, CaseBuilder};
 use crate::ops::{Io, Op};
 use crate::reference::Resource;
@@ -87,7 +89,7 @@ impl Attention {
 
     pub(super) fn reference(self, io: &mut Io<'_>) {
         let (n_heads, head_dim) = (self.n_heads as usize, self.head_dim as usize);
-        let Some(Resource::Kv { k, v, .. }) = io.resource.as_deref() else {
+        let Some(Resource::Kv { group, k, v, .. }) = io.resource.as_deref() else {
             unreachable!("the builder gives attention a cache")
         };
         for t in 0..io.rows {
@@ -95,7 +97,7 @@ impl Attention {
                 let at = (t * n_heads + h) * head_dim;
                 let q = &io.inputs[0][at..at + head_dim];
                 let sink = io.weights.first().map(|sinks| f64::from(sinks[h]));
-                let y = self.one_head(q, sink, h, t, io.batch, k, v);
+                let y = self.one_head(q, sink, h, t, io.batch, *group, k, v);
                 io.outputs[0][at..at + head_dim].copy_from_slice(&y);
             }
         }
@@ -108,7 +110,8 @@ impl Attention {
         sink: Option<f64>,
         h: usize,
         t: usize,
-        batch: &crate::batch::Batch,
+        batch: &Batch,
+        pages: PageGroup,
         k: &[f32],
         v: &[f32],
     ) -> Vec<f32> {
@@ -116,7 +119,7 @@ impl Attention {
         let group = h / (self.n_heads / self.n_kv_heads) as usize;
         let position = batch.positions[t];
         let row = |j: u32| {
-            let slot = batch.slot_of(batch.seq_idx[t], j) as usize;
+            let slot = batch.slot_of(pages, batch.seq_idx[t], j) as usize;
             (slot * self.n_kv_heads as usize + group) * head_dim
         };
         let keys = self.first_key(position)..=position;
@@ -176,6 +179,8 @@ pub(super) fn cases() -> Vec<Case> {
         let crowd: [&[u32]; 4] = [&[33, 1, 0], &[1, 20, 7], &[0, 1, 40], &[1, 1, 1]];
         cases.push(case_of(Case::new(format!("attention/{name}/crowd"), 1e-5).crowd(&crowd)));
     }
+    cases.extend(own_pages());
+    cases.extend(in_bytes());
     // Its output may be kept in a form that suits the product.
     cases.push(Case::new("attention/before_matmul".into(), 2e-5).crowd(&[&[40, 1, 3]]).build(|b| {
         let q = b.input(Shape::tokens(256));
@@ -187,5 +192,82 @@ pub(super) fn cases() -> Vec<Case> {
         let z = b.matmul(y, w);
         b.output(z);
     }));
+    cases
+}
+
+/// Two layers of one token's width, one of which sees a window and has pages of its own.
+fn own_pages() -> Vec<Case> {
+    let whole = Attention { n_heads: 4, n_kv_heads: 2, head_dim: 64, scale: 0.125, window: 0, softcap: 0.0 };
+    let mut cases = Vec::new();
+    for window in [1, 5, 16, 33] {
+        let case_of = |case: CaseBuilder| {
+            case.own_pages().build(|b| {
+                let (q, k, v) = (b.input(Shape::tokens(256)), b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
+                let (cache, windowed) = (b.kv_cache(2, 64), b.kv_cache(2, 64));
+                b.kv_write(k, v, cache);
+                b.kv_write(v, k, windowed);
+                let x = b.attention(q, cache, None, whole);
+                let y = b.attention(x, windowed, None, Attention { window, ..whole });
+                b.output(x);
+                b.output(y);
+            })
+        };
+        let name = format!("attention/own_pages_of_{window}");
+        cases.push(case_of(Case::new(format!("{name}/steps"), 2e-5).steps(&[40, 1, 17, 1, 1, 70, 1])));
+        let crowd: [&[u32]; 5] = [&[33, 1, 0], &[1, 20, 47], &[30, 1, 40], &[1, 1, 1], &[0, 60, 2]];
+        cases.push(case_of(Case::new(format!("{name}/crowd"), 2e-5).crowd(&crowd)));
+    }
+    cases
+}
+
+/// Over a cache of signed bytes. The reference reads what comes back of them, so the tolerance is that of the others.
+fn in_bytes() -> Vec<Case> {
+    let plain = Attention { n_heads: 4, n_kv_heads: 2, head_dim: 64, scale: 0.125, window: 0, softcap: 0.0 };
+    let kinds = [
+        ("grouped", plain),
+        ("wide", Attention { n_heads: 2, n_kv_heads: 1, head_dim: 256, scale: 0.0625, ..plain }),
+        ("widest", Attention { n_heads: 2, n_kv_heads: 1, head_dim: 512, scale: 0.05, ..plain }),
+        ("groups_of_7", Attention { n_heads: 21, n_kv_heads: 3, ..plain }),
+        ("window", Attention { window: 17, ..plain }),
+        ("narrow", Attention { n_heads: 3, n_kv_heads: 3, head_dim: 32, ..plain }),
+    ];
+    let mut cases = Vec::new();
+    for (name, op) in kinds {
+        let case_of = |case: CaseBuilder| {
+            case.kv_format(KvFormat::Q8).build(|b| {
+                let q = b.input(Shape::tokens(op.n_heads * op.head_dim));
+                let k = b.input(Shape::tokens(op.n_kv_heads * op.head_dim));
+                let v = b.input(Shape::tokens(op.n_kv_heads * op.head_dim));
+                let cache = b.kv_cache(op.n_kv_heads, op.head_dim);
+                b.kv_write(k, v, cache);
+                let y = b.attention(q, cache, None, op);
+                b.output(y);
+            })
+        };
+        for steps in [&[5, 33, 1][..], &[130, 1]] {
+            cases.push(case_of(Case::new(format!("attention/q8/{name}/{steps:?}"), 1e-5).steps(steps)));
+        }
+        let crowd: [&[u32]; 4] = [&[33, 1, 0], &[1, 20, 7], &[0, 1, 40], &[1, 1, 1]];
+        cases.push(case_of(Case::new(format!("attention/q8/{name}/crowd"), 1e-5).crowd(&crowd)));
+    }
+    // From magnitudes whose scales have few bits in f16 to some that no f16 holds.
+    let extremes = |name: &str, values: &mut [f32]| {
+        if name != "input.0" {
+            values.iter_mut().enumerate().for_each(|(i, x)| *x *= [1e-7, 1e-4, 30.0, 2e5][i / 32 % 4]);
+        }
+    };
+    cases.push(
+        Case::new("attention/q8/extremes".into(), 1e-5).kv_format(KvFormat::Q8).prepare(extremes).tokens(9).build(
+            |b| {
+                let (q, k, v) = (b.input(Shape::tokens(128)), b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
+                let cache = b.kv_cache(1, 128);
+                b.kv_write(k, v, cache);
+                let scale = 1e-6;
+                let op = Attention { n_heads: 1, n_kv_heads: 1, head_dim: 128, scale, window: 0, softcap: 0.0 };
+                let y = b.attention(q, cache, None, op);
+                b.output(y);
+            },
+        ),
+    );
     cases
 }

@@ -2,6 +2,7 @@
 //!
 //! Axes: as in its parts. The rotated keys go into the cache and nowhere else.
 
+use crate::backend::KvFormat;
 use crate::batch::Batch;
 use crate::conformance::Case;
 use crate::ops::{Attention, Io, KvWrite, NormRope, RmsNorm, Rope, RopeMode};
@@ -44,17 +45,22 @@ impl RopeKvWrite {
 }
 
 /// The parts, which a backend that has the fusion fuses itself, seen through attention. A key that differs in its last
-/// bit may be rounded to the neighbour in f16: hence the tolerance.
+/// bit may be rounded to the neighbour in f16, or to the next of 127 steps: hence the tolerances.
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (name, mode, n_rot, is_normed) in [
-        ("plain", RopeMode::HalfSplit, 64, false),
-        ("adjacent", RopeMode::Adjacent, 64, false),
-        ("normed", RopeMode::HalfSplit, 64, true),
-        ("normed_part", RopeMode::HalfSplit, 24, true),
+    for (name, mode, n_rot, is_normed, window, kv_format) in [
+        ("plain", RopeMode::HalfSplit, 64, false, 0, KvFormat::F16),
+        ("adjacent", RopeMode::Adjacent, 64, false, 0, KvFormat::F16),
+        ("normed", RopeMode::HalfSplit, 64, true, 0, KvFormat::F16),
+        ("normed_part", RopeMode::HalfSplit, 24, true, 0, KvFormat::F16),
+        ("q8", RopeMode::HalfSplit, 64, false, 0, KvFormat::Q8),
+        ("q8_normed_part", RopeMode::Adjacent, 24, true, 0, KvFormat::Q8),
+        ("own_pages", RopeMode::HalfSplit, 64, true, 20, KvFormat::F16),
     ] {
         for n_tokens in [1, 19] {
-            cases.push(Case::new(format!("rope_kv_write/{name}/{n_tokens}"), 1e-3).steps(&[70, n_tokens]).build(|b| {
+            let tolerance = if kv_format == KvFormat::Q8 { 5e-3 } else { 1e-3 };
+            let case = Case::new(format!("rope_kv_write/{name}/{n_tokens}"), tolerance).steps(&[70, n_tokens]);
+            cases.push(case.own_pages().kv_format(kv_format).build(|b| {
                 let (q, k, v) = (b.input(Shape::tokens(256)), b.input(Shape::tokens(128)), b.input(Shape::tokens(128)));
                 let rope = Rope { head_dim: 64, n_rot, mode, base: 1e4, position_scale: 1.0, yarn: None };
                 let (mut q_heads, mut k_heads) = (q, k);
@@ -66,7 +72,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let (q, k) = (b.rope(q_heads, rope), b.rope(k_heads, rope));
                 let cache = b.kv_cache(2, 64);
                 b.kv_write(k, v, cache);
-                let op = Attention { n_heads: 4, n_kv_heads: 2, head_dim: 64, scale: 0.125, window: 0, softcap: 0.0 };
+                let op = Attention { n_heads: 4, n_kv_heads: 2, head_dim: 64, scale: 0.125, window, softcap: 0.0 };
                 let y = b.attention(q, cache, None, op);
                 b.output(y);
             }));

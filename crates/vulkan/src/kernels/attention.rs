@@ -11,8 +11,9 @@ use crate::params;
 
 /// Threads that share a head when it is rotated.
 const ROPE_THREADS: u32 = 64;
-/// Widest head that the kernels take.
+/// Widest head that the kernels take: where they write bytes, eight columns a thread.
 const HEAD_DIM_MAX: u32 = 512;
+const _: () = assert!(ROPE_THREADS * PIECE >= HEAD_DIM_MAX);
 /// Columns that a lane takes at a time.
 const PIECE: u32 = 8;
 /// Pieces of all its query heads that a lane keeps in registers, at most: few where few tokens leave the device idle.
@@ -70,7 +71,7 @@ impl Recorder<'_> {
             cache_v,
             norm: if norm.is_some() { self.optional_weight(node, 0) } else { 0 },
             frequencies: self.at.rope_tables[index].expect("compile makes a table for every rope node"),
-            step: self.at.step,
+            step: if write.is_some() { self.step_of(node.resource) } else { self.at.step },
             cols,
             cols_in,
             head_in,
@@ -80,7 +81,7 @@ impl Recorder<'_> {
             eps: norm.map_or(0.0, |norm| norm.eps),
         };
         let adjacent = u32::from(op.mode == RopeMode::Adjacent);
-        let constants = [adjacent, u32::from(norm.is_some()), u32::from(write.is_some()), self.half()];
+        let constants = [adjacent, u32::from(norm.is_some()), u32::from(write.is_some()), self.format()];
         let threads = ROPE_THREADS.max(self.traits.subgroup_size);
         self.launch(threads, &constants, &params, [cols / op.head_dim, self.at.bucket.tokens, 1])
     }
@@ -89,9 +90,11 @@ impl Recorder<'_> {
         let (cache_k, cache_v) = self.resource(node.resource);
         let width = op.n_kv_heads * op.head_dim;
         let (k, v) = (self.input(node, 0), self.input(node, 1));
-        let params = params::KvWrite { k, v, cache_k, cache_v, step: self.at.step, width };
-        let groups = [width.div_ceil(THREADS), self.at.bucket.tokens, 1];
-        self.launch(THREADS, &[self.half()], &params, groups)
+        let params = params::KvWrite { k, v, cache_k, cache_v, step: self.step_of(node.resource), width };
+        // Of bytes a lane writes eight.
+        let lanes = if self.at.kv_format == KvFormat::Q8 { width / PIECE } else { width };
+        let groups = [lanes.div_ceil(THREADS), self.at.bucket.tokens, 1];
+        self.launch(THREADS, &[self.format()], &params, groups)
     }
 
     /// One kernel for sequences with few tokens in the step and one for the others, side by side.
@@ -99,7 +102,8 @@ impl Recorder<'_> {
         let tile = self
             .tuning
             .matrix_side(self.traits)
-            .filter(|tile| self.half() == 1 && op.head_dim.is_multiple_of(*tile) && op.head_dim <= TILES_HEAD_MAX);
+            .filter(|tile| op.head_dim.is_multiple_of(*tile) && op.head_dim <= TILES_HEAD_MAX)
+            .filter(|_| self.at.kv_format != KvFormat::F32);
         let few = self.tuning.attention_few;
         match tile {
             Some(tile) if self.at.bucket.tokens > few => {
@@ -118,7 +122,7 @@ impl Recorder<'_> {
             cache_v,
             sinks,
             y: self.output(node, 0),
-            step: self.at.step,
+            step: self.step_of(node.resource),
             n_heads: op.n_heads,
             n_kv_heads: op.n_kv_heads,
             window: op.window,
@@ -131,17 +135,27 @@ impl Recorder<'_> {
         // Each sequence that is taken may have one tile that is not full.
         let tiles = tokens.div_ceil(TILES_SUBGROUPS * tile) + self.at.bucket.seqs.min(tokens / (few + 1));
         let keys = if op.head_dim <= 128 { TILES_KEYS } else { TILES_KEYS / 2 };
-        let constants =
-            [tile, u32::from(sinks != 0), op.head_dim, keys, few, self.is_rounded(node.outputs.as_slice()[0])];
-        self.launch(threads, &constants, &params, [op.n_heads, tiles, 1])
+        let constants = [
+            tile,
+            u32::from(sinks != 0),
+            op.head_dim,
+            keys,
+            few,
+            self.is_rounded(node.outputs.as_slice()[0]),
+            self.format(),
+        ];
+        // The last is what it would be without being named.
+        let n_named = constants.len() - usize::from(self.at.kv_format == KvFormat::F16);
+        self.launch(threads, &constants[..n_named], &params, [op.n_heads, tiles, 1])
     }
 
     fn attention_rows(&mut self, node: &Node, op: &Attention, few: u32) -> Result<Dispatch, Error> {
         if op.head_dim > HEAD_DIM_MAX {
             return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
         }
-        if !op.head_dim.is_multiple_of(PIECE) {
-            return Err(Error::Head { n: op.head_dim, unit: PIECE });
+        let unit = PIECE.max(self.at.kv_format.head_unit());
+        if !op.head_dim.is_multiple_of(unit) {
+            return Err(Error::Head { n: op.head_dim, unit });
         }
         let (cache_k, cache_v) = self.resource(node.resource);
         let sinks = self.optional_weight(node, 0);
@@ -171,7 +185,7 @@ impl Recorder<'_> {
             y: self.output(node, 0),
             parts,
             arrived,
-            step: self.at.step,
+            step: self.step_of(node.resource),
             n_heads: op.n_heads,
             n_kv_heads: op.n_kv_heads,
             window: op.window,
@@ -180,15 +194,19 @@ impl Recorder<'_> {
         };
         let keys = self.tuning.attention_keys;
         let rounded = self.is_rounded(node.outputs.as_slice()[0]);
-        let constants = [self.half(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few, rounded];
+        let constants = [self.format(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few, rounded];
         // As far as there is shared memory for each subgroup's columns.
         let subgroups_max = (self.traits.shared_bytes - SHARED_LEAVE) / (4 * at_once * op.head_dim);
         let threads = threads.max(width).min(subgroups_max.max(1) * width);
         self.launch(threads, &constants, &params, [blocks, tokens, splits])
     }
 
-    /// The kernels' constant HALF: whether keys and values have two bytes.
-    fn half(&self) -> u32 {
-        u32::from(self.at.kv_format == KvFormat::F16)
+    /// The kernels' constant FORMAT, as `shaders/common/kv.glsl` has it.
+    fn format(&self) -> u32 {
+        match self.at.kv_format {
+            KvFormat::F32 => 0,
+            KvFormat::F16 => 1,
+            KvFormat::Q8 => 2,
+        }
     }
 }
