@@ -29,7 +29,7 @@ cargo xtask <command>
   scale-out  LiteLLM in front of two servers, one of which dies (needs Python)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,
-           rdna and smoke, all by default, and models (every tiny model, an hour); --bless writes crates/vulkan/baselines/rdna.txt anew
+           models, rdna, smoke and check, all by default; --bless writes crates/vulkan/baselines/rdna.txt anew
   tidy     only check the rules of the tree (sizes, imports, names, links)
 ";
 

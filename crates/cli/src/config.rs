@@ -12,7 +12,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use toml::Value;
 
-use crate::args::{Cli, ConfigArgs};
+use crate::args::Cli;
+use crate::args::show::ConfigArgs;
 use crate::failure::Failure;
 
 /// Bytes of the largest file that is read.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use zinc_tokenizer::Tokenizer;
 use zinc_tokenizer::chat_template::{ChatTemplate, Error, LocalTime, Message, RenderInput};
 
-use crate::args::Switch;
+use crate::args::shared::Switch;
 use crate::failure::{Failure, Kind};
 use crate::session::ModelFile;
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zinc_graph::Backend;
 use zinc_vulkan::candidate::Candidate;
 
-use crate::args::DeviceArgs;
+use crate::args::shared::DeviceArgs;
 use crate::failure::{Failure, Kind};
 use crate::output::bytes;
 use crate::progress::Bar;
@@ -80,9 +80,7 @@ impl Device {
     /// Changes entries of a GPU's tuning table, for measurements.
     pub(crate) fn tune(&mut self, entries: &[String]) -> Result<(), Failure> {
         match self {
-            Device::Vulkan(device) => {
-                entries.iter().try_for_each(|entry| device.tuning_mut().set(entry)).map_err(Failure::usage)
-            }
+            Device::Vulkan(device) => entries.iter().try_for_each(|entry| device.tune(entry)).map_err(Failure::usage),
             Device::Cpu { .. } if entries.is_empty() => Ok(()),
             Device::Cpu { .. } => Err(Failure::usage("--tuning is for Vulkan devices")),
         }

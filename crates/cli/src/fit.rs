@@ -11,7 +11,7 @@ use zinc_graph::{Footprint, Graph};
 use zinc_hub::catalog::Entry;
 use zinc_models::Model;
 
-use crate::args::{DeviceArgs, KvType};
+use crate::args::shared::{DeviceArgs, KvType};
 use crate::device::{self, Devices};
 use crate::failure::Failure;
 use crate::session::{ModelFile, engine_error, plan, step_tokens, usual_context};

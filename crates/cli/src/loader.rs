@@ -12,7 +12,7 @@ use zinc_hub::{Event, Folders, Hold, Phase, Resolved};
 use zinc_server::engine::{Events, Generator};
 use zinc_server::models::{DeviceMemory, Known, LoadError, LoadErrorKind, Loaded, Loader, Progress, Stage};
 
-use crate::args::{DeviceArgs, ModelArgs};
+use crate::args::shared::{DeviceArgs, ModelArgs};
 use crate::device::Devices;
 use crate::failure::{Failure, Kind};
 use crate::fit::{self, Space};

@@ -8,7 +8,7 @@ use zinc_hub::{
     Verification,
 };
 
-use crate::args::ModelArgs;
+use crate::args::shared::ModelArgs;
 use crate::failure::{Failure, Kind};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, note};

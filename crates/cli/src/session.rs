@@ -15,7 +15,7 @@ use zinc_models::Model;
 use zinc_tokenizer::chat_template::{ChatTemplate, Limits};
 use zinc_tokenizer::{TokenKind, Tokenizer};
 
-use crate::args::{DeviceArgs, KvType, ModelArgs, Switch};
+use crate::args::shared::{DeviceArgs, KvType, ModelArgs, Switch};
 use crate::commands::open_error;
 use crate::conversation::template_failure;
 use crate::device::Device;

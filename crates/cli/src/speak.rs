@@ -10,7 +10,7 @@ use zinc_engine::sampler::Sampling;
 use zinc_tokenizer::stop_strings::StopStrings;
 use zinc_tokenizer::{DecodeOptions, Tokenizer};
 
-use crate::args::SamplingArgs;
+use crate::args::shared::SamplingArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::session::engine_error;

@@ -16,6 +16,7 @@ use zinc_graph::backend::{
 use zinc_graph::batch::{Batch, BatchLimits};
 use zinc_graph::fuse::Fusion;
 use zinc_graph::reference::{check_weight, n_vocab};
+use zinc_graph::report::ReportFor;
 use zinc_graph::section::{ResourceKind, ValueId, WeightClass};
 use zinc_graph::{Graph, fuse};
 
@@ -23,7 +24,7 @@ use crate::cache::PipelineFile;
 use crate::commands::Commands;
 use crate::device::Gpu;
 use crate::error::Error;
-use crate::lost::Work;
+use crate::lost::{Cause, Work};
 use crate::measure;
 use crate::memory::{Buffer, Memory, Place};
 use crate::pipeline::Pipelines;
@@ -59,6 +60,9 @@ fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
     all.into_iter().filter_map(|(is_wanted, fusion)| is_wanted.then_some(fusion)).collect()
 }
 
+/// Whether steps note how far they have come, unless the caller says otherwise.
+const MARKS: bool = true;
+
 /// What rounding both operands to f16 (2^-11 each) does to the worst of many sums of random products.
 const F16_PRODUCTS: f32 = 1e-2;
 /// What rounding one operand to 16 bits of the largest of sixteen does to it.
@@ -73,6 +77,7 @@ pub struct Device {
     tuning: Tuning,
     /// Longest part of a step, by estimate.
     part_limit: Duration,
+    is_marking: bool,
     file: Option<Arc<Mutex<PipelineFile>>>,
 }
 
@@ -86,7 +91,8 @@ impl Device {
         let gpu = Arc::new(Gpu::open(id)?);
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
         let tuning = Tuning::of(&gpu.traits);
-        Ok(Device { gpu, pipelines, tuning, part_limit: Duration::from_millis(split::LIMIT_MS.into()), file: None })
+        let part_limit = Duration::from_millis(split::LIMIT_MS.into());
+        Ok(Device { gpu, pipelines, tuning, part_limit, is_marking: MARKS, file: None })
     }
 
     /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
@@ -103,6 +109,7 @@ impl Device {
             pipelines,
             tuning,
             part_limit: Duration::from_millis(split::LIMIT_MS.into()),
+            is_marking: MARKS,
             file: Some(Arc::new(Mutex::new(file))),
         })
     }
@@ -123,6 +130,19 @@ impl Device {
     /// Sets the longest time, by estimate, that a part of a step may hold the queue.
     pub fn set_part_limit(&mut self, limit: Duration) {
         self.part_limit = limit;
+    }
+
+    /// Changes one entry of the tuning table (see [`Tuning::set`]), or with `marks=0` and `marks=1` whether steps note
+    /// how far they have come, so that the error of a lost device names the op. For measurements.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn tune(&mut self, entry: &str) -> Result<(), String> {
+        match entry {
+            "marks=0" | "marks=1" => self.is_marking = entry == "marks=1",
+            _ => self.tuning.set(entry)?,
+        }
+        Ok(())
     }
 
     /// What it is and can do.
@@ -219,16 +239,20 @@ impl Vulkan {
 
     fn device_error(&self, error: Error) -> BackendError {
         let error = self.device.gpu.failed(error);
-        let part = self.part_in_flight(&error).map(|part| format!(": {part}")).unwrap_or_default();
+        let part = self.in_flight(&error).map(|part| format!(": {part}")).unwrap_or_default();
         let remedy = error.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         BackendError::Device { device: self.info.id.clone(), message: format!("{error}{part}{remedy}") }
     }
 
-    /// What the part of a step does during which the device was lost.
-    fn part_in_flight(&self, error: &Error) -> Option<&str> {
+    /// The op during which the device was lost; where the driver does not tell, what that part of the step does.
+    fn in_flight(&self, error: &Error) -> Option<String> {
         let Error::Lost(lost) = error else { return None };
-        let Some((Work::Step { plan, .. }, ended, _)) = lost.in_flight else { return None };
-        self.plans.get(plan as usize)?.labels.get(ended as usize).map(String::as_str)
+        let Some((Work::Step { plan, tokens, .. }, ended, _)) = lost.in_flight else { return None };
+        let plan = self.plans.get(plan as usize)?;
+        let dtypes = self.weights.dtypes();
+        let (n_tokens, kv_format) = (u64::from(tokens), self.state.kv_format);
+        let of = ReportFor { dtypes: &dtypes, n_tokens, context: 0, kv_format };
+        plan.stopped_at(lost.cause == Cause::Lost, &of).or_else(|| plan.labels.get(ended as usize).cloned())
     }
 
     fn check_alive(&self) -> Result<(), BackendError> {
@@ -362,6 +386,7 @@ impl Backend for Vulkan {
             tuning: &self.device.tuning,
             limit: self.device.part_limit,
             is_profiled: self.is_profiling,
+            is_marked: self.device.is_marking,
         };
         let n_made = parts.pipelines.n_made();
         let recording = Recording::new(parts, fused, options).map_err(|e| self.device_error(e))?;

@@ -227,7 +227,7 @@ impl Commands {
     /// A failed call's error; a lost device is noted with what was in flight.
     fn failed(&self, name: &'static str, result: vk::Result) -> Error {
         match result {
-            vk::Result::ERROR_DEVICE_LOST => self.gpu.lose(Cause::Lost, self.unfinished()),
+            vk::Result::ERROR_DEVICE_LOST => self.gpu.given_up(self.unfinished()),
             result => call(name)(result),
         }
     }

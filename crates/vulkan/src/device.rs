@@ -13,6 +13,7 @@ use crate::candidate::{self, Candidate};
 use crate::error::{Error, Shortage};
 use crate::features;
 use crate::lost::{Cause, Lost, Work};
+use crate::markers::{Markers, Present};
 use crate::memory::Memory;
 
 /// Allocations below this are not checked against the budget: it takes longer than they are worth.
@@ -70,11 +71,16 @@ pub struct Gpu {
     pub memory: vk::PhysicalDeviceMemoryProperties,
     /// Bytes of device-local memory that our buffers hold.
     pub(crate) allocated_bytes: AtomicU64,
+    /// How a step notes how far it has come.
+    pub(crate) markers: Markers,
     lost: OnceLock<Lost>,
     instance: Instance,
     // Keeps the loader's library open.
     _entry: Entry,
 }
+
+/// What opening a device gives: also its queue's family.
+type Opened = (Candidate, Traits, Device, u32, Markers);
 
 /// Every device that can be used, best first: discrete, integrated, virtual, then CPU drivers.
 ///
@@ -107,7 +113,7 @@ impl Gpu {
         let _lock = candidate::driver_lock();
         let (entry, instance) = candidate::instance()?;
         match Self::open_on(&entry, &instance, id) {
-            Ok((candidate, traits, device, queue_family)) => {
+            Ok((candidate, traits, device, queue_family, markers)) => {
                 // SAFETY: family and index are those that the device was made with.
                 let queue = Mutex::new(unsafe { device.get_device_queue(queue_family, 0) });
                 // SAFETY: the handle comes from this instance.
@@ -121,6 +127,7 @@ impl Gpu {
                     queue_family,
                     memory,
                     allocated_bytes,
+                    markers,
                     lost,
                     instance,
                     _entry: entry,
@@ -134,7 +141,7 @@ impl Gpu {
         }
     }
 
-    fn open_on(entry: &Entry, instance: &Instance, id: &str) -> Result<(Candidate, Traits, Device, u32), Error> {
+    fn open_on(entry: &Entry, instance: &Instance, id: &str) -> Result<Opened, Error> {
         let devices = candidate::list(instance)?;
         let found = if id == "vulkan" { candidate::pick(&devices) } else { candidate::find(&devices, id) };
         let candidate = found?.clone();
@@ -145,8 +152,10 @@ impl Gpu {
             return Err(Error::Missing { device: candidate.name, missing: "compute queue" });
         };
         let traits = features::traits(entry, instance, &candidate, properties.timestamp_valid_bits)?;
-        let device = features::create_device(instance, &candidate, &traits, family)?;
-        Ok((candidate, traits, device, family))
+        let present = Present::on(instance, candidate.handle)?;
+        let device = features::create_device(instance, &candidate, &traits, family, present)?;
+        let markers = Markers::new(present, instance, &device);
+        Ok((candidate, traits, device, family, markers))
     }
 
     /// The memory type that has `wanted` and, if possible, `preferred`.
@@ -208,7 +217,18 @@ impl Gpu {
     /// Notes that the device stopped; returns the error of this and of every later call. The first cause stands.
     pub fn lose(&self, cause: Cause, in_flight: Option<(Work, u32, u32)>) -> Error {
         let device = self.candidate.name.clone();
-        let lost = self.lost.get_or_init(|| Lost { device, vendor_id: self.traits.vendor_id, cause, in_flight });
+        let vendor_id = self.traits.vendor_id;
+        let lost = self.lost.get_or_init(|| Lost { device, vendor_id, cause, in_flight, fault: None });
+        Error::Lost(Box::new(lost.clone()))
+    }
+
+    /// The same where the driver has given the device up, with what it says of that.
+    pub(crate) fn given_up(&self, in_flight: Option<(Work, u32, u32)>) -> Error {
+        let (device, vendor_id) = (self.candidate.name.clone(), self.traits.vendor_id);
+        let lost = self.lost.get_or_init(|| {
+            let fault = self.markers.fault();
+            Lost { device, vendor_id, cause: Cause::Lost, in_flight, fault }
+        });
         Error::Lost(Box::new(lost.clone()))
     }
 
@@ -223,7 +243,7 @@ impl Gpu {
     /// A failed call's error; a lost device is noted.
     pub(crate) fn failed(&self, error: Error) -> Error {
         match error {
-            Error::Call { result: vk::Result::ERROR_DEVICE_LOST, .. } => self.lose(Cause::Lost, None),
+            Error::Call { result: vk::Result::ERROR_DEVICE_LOST, .. } => self.given_up(None),
             error => error,
         }
     }

@@ -2,11 +2,14 @@
 //!
 //! Everything that a kernel may rely on is checked here, once; each missing thing has its name in the error.
 
+use std::ffi::{CStr, c_char};
+
 use ash::{Device, Entry, Instance, vk};
 
 use crate::candidate::{API, Candidate, has_extension};
 use crate::device::Traits;
 use crate::error::{Error, call};
+use crate::markers::Present;
 use crate::tuning::NVIDIA;
 
 /// Whether the kernels run on a device at all.
@@ -85,6 +88,7 @@ pub(crate) fn create_device(
     candidate: &Candidate,
     traits: &Traits,
     family: u32,
+    present: Present,
 ) -> Result<Device, Error> {
     let priorities = [1.0];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
@@ -106,7 +110,8 @@ pub(crate) fn create_device(
         .shader_integer_dot_product(true)
         .maintenance4(true);
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
-    let names = [ash::khr::cooperative_matrix::NAME.as_ptr()];
+    let mut fault = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
+    let mut names: Vec<*const c_char> = present.names().map(CStr::as_ptr).collect();
     let mut create = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
         .enabled_features(&core)
@@ -114,8 +119,13 @@ pub(crate) fn create_device(
         .push_next(&mut v12)
         .push_next(&mut v13);
     if traits.matrix_tile.is_some() {
-        create = create.enabled_extension_names(&names).push_next(&mut matrix);
+        names.push(ash::khr::cooperative_matrix::NAME.as_ptr());
+        create = create.push_next(&mut matrix);
     }
+    if present.fault {
+        create = create.push_next(&mut fault);
+    }
+    let create = create.enabled_extension_names(&names);
     // SAFETY: everything that `create` points to lives through the call.
     unsafe { instance.create_device(candidate.handle, &create, None) }.map_err(call("vkCreateDevice"))
 }

@@ -54,6 +54,8 @@ pub struct Lost {
     pub cause: Cause,
     /// The oldest work that had not ended, if any was known, and how many of its parts had: `(work, ended, parts)`.
     pub in_flight: Option<(Work, u32, u32)>,
+    /// The driver's own description, if it has one.
+    pub fault: Option<String>,
 }
 
 impl Lost {
@@ -84,6 +86,9 @@ impl fmt::Display for Lost {
             Cause::Lost => write!(f, "the driver of {} gave the device up (VK_ERROR_DEVICE_LOST)", self.device)?,
             Cause::Timeout(seconds) => write!(f, "{} did not end its work in {seconds} s", self.device)?,
         }
+        if let Some(fault) = &self.fault {
+            write!(f, ", saying `{fault}`,")?;
+        }
         match self.in_flight {
             None => Ok(()),
             Some((work, _, 1)) => write!(f, " during {work}"),
@@ -99,7 +104,8 @@ mod tests {
     #[test]
     fn a_lost_device_says_what_ran_and_where_to_look() {
         let step = Work::Step { plan: 3, tokens: 512, outputs: 1 };
-        let lost = |vendor_id, cause, in_flight| Lost { device: "card".into(), vendor_id, cause, in_flight };
+        let lost =
+            |vendor_id, cause, in_flight| Lost { device: "card".into(), vendor_id, cause, in_flight, fault: None };
         let cases = [
             (
                 lost(AMD, Cause::Lost, Some((step, 2, 4))),
@@ -118,6 +124,12 @@ mod tests {
             assert_eq!(lost.to_string(), sentence);
             assert!(lost.remedy().contains(remedy), "{}", lost.remedy());
         }
+        let with_words = Lost { fault: Some("page fault".into()), ..lost(AMD, Cause::Lost, Some((step, 0, 1))) };
+        assert_eq!(
+            with_words.to_string(),
+            "the driver of card gave the device up (VK_ERROR_DEVICE_LOST), saying `page fault`, during a step of plan 3 \
+             (up to 512 tokens, 1 rows of logits)"
+        );
         assert!(lost(AMD, Cause::Lost, Some((step, 0, 1))).remedy().contains("smaller steps"));
     }
 }

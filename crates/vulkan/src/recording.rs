@@ -17,6 +17,7 @@ use crate::commands::{Commands, Dispatch};
 use crate::device::Gpu;
 use crate::error::Error;
 use crate::kernels::{Addresses, Recorder, Sizes};
+use crate::markers::Marks;
 use crate::memory::{Buffer, Place, TENSOR_ALIGN};
 use crate::pipeline::Pipelines;
 use crate::profile::Profile;
@@ -48,6 +49,9 @@ pub struct Recording {
     /// Tokens and outputs of the last step.
     last: (usize, usize),
     profile: Option<Profile>,
+    marks: Option<Marks>,
+    /// The nodes that have a launch in each phase.
+    nodes: Vec<Vec<usize>>,
     // What the recorded commands name: frequency tables, memory between launches.
     _tables: Vec<Buffer>,
     _scratch: Scratch,
@@ -73,6 +77,8 @@ pub struct Parts<'a> {
     pub limit: Duration,
     /// Whether each phase is timed.
     pub is_profiled: bool,
+    /// Whether a step notes how far it has come.
+    pub is_marked: bool,
 }
 
 impl Recording {
@@ -104,34 +110,28 @@ impl Recording {
         let layout = parts.pipelines.layout;
         let mut scratch = Scratch::new(gpu);
         let mut recorder = Recorder::new(at, parts.pipelines, (&gpu.traits, parts.tuning), &mut scratch);
-        let (phases, nodes) = phases(&mut recorder, &plan)?;
+        let Phases { launches: phases, nodes, ended } = phases(&mut recorder, &plan)?;
         scratch.clear(parts.commands)?;
-        let profile = |()| Profile::new(gpu, &graph, parts.weights, &nodes, bucket.tokens, parts.state.kv_format);
+        let profile = |()| Profile::new(gpu, &graph, parts.weights, &ended, bucket.tokens, parts.state.kv_format);
         let profile = parts.is_profiled.then_some(()).map(profile).transpose()?;
+        let marks = if parts.is_marked { Marks::new(gpu, phases.len())? } else { None };
         let (integers, readback_bytes) = integer_outputs(&graph, options);
         let readback = Buffer::new(gpu, readback_bytes, Place::Readback)?;
-        let (ranges, labels) = cut(&parts, &graph, &nodes, bucket.tokens);
-        let record_part = |range: &Range<usize>| {
-            parts.commands.record(|commands, b| {
-                if range.start == 0 {
-                    profile.iter().for_each(|profile| profile.begin(b));
-                }
-                for index in range.clone() {
-                    phases[index].iter().for_each(|dispatch| commands.dispatch(b, layout, dispatch));
-                    profile.iter().for_each(|profile| profile.mark(b, index));
-                    commands.barrier(b);
-                }
-                if range.end < phases.len() {
-                    return;
-                }
-                for &(id, to) in &integers {
-                    let from = plan.offsets[usize::from(id.0)].expect("outputs are placed") as u64;
-                    commands.copy(b, (values.handle, from), (readback.handle, to), rows_bytes(&graph, options, id));
-                }
-                commands.host_barrier(b);
-            })
+        let (ranges, labels) = cut(&parts, &graph, &ended, bucket.tokens);
+        let copies = integers.iter().map(|&(id, to)| {
+            let from = plan.offsets[usize::from(id.0)].expect("outputs are placed") as u64;
+            (from, to, rows_bytes(&graph, options, id))
+        });
+        let script = Script {
+            phases: &phases,
+            layout,
+            profile: profile.as_ref(),
+            marks: marks.as_ref(),
+            copies: copies.collect(),
+            from: values.handle,
+            to: readback.handle,
         };
-        let commands = ranges.iter().map(record_part).collect::<Result<Vec<_>, _>>()?;
+        let commands = ranges.iter().map(|range| script.record(parts.commands, range)).collect::<Result<_, _>>()?;
         let options = options.clone();
         let last = (0, 0);
         Ok(Recording {
@@ -147,6 +147,8 @@ impl Recording {
             integers,
             last,
             profile,
+            marks,
+            nodes,
             _tables: tables.buffers,
             _scratch: scratch,
         })
@@ -158,6 +160,13 @@ impl Recording {
     /// A lost device.
     pub fn phase_times(&self) -> Result<Vec<PhaseTime>, Error> {
         self.profile.as_ref().map_or_else(|| Ok(Vec::new()), Profile::read)
+    }
+
+    /// The op at which a step stopped, for people, if the driver tells; `is_lost` if it has given the device up.
+    #[must_use]
+    pub fn stopped_at(&self, is_lost: bool, of: &ReportFor<'_>) -> Option<String> {
+        let reached = self.marks.as_ref()?.reached(is_lost)?;
+        Some(reached.sentence(self.nodes.len(), |phase| split::phase_label(&self.graph, &self.nodes[phase], of)))
     }
 
     /// Puts a batch that was validated against the plan's limits where the commands read it.
@@ -259,21 +268,70 @@ fn cut(parts: &Parts<'_>, graph: &Graph, nodes: &[Vec<usize>], n_tokens: u32) ->
 /// Launches between two barriers.
 type Phase = Vec<Dispatch>;
 
-/// The launches between barriers, and the nodes that each is the last stage of: stage `d` of all
-/// nodes of a phase run side by side.
-fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<(Vec<Phase>, Vec<Vec<usize>>), Error> {
-    let (mut phases, mut nodes_of) = (Vec::new(), Vec::new());
+/// All that a step's commands are made of.
+struct Script<'a> {
+    phases: &'a [Phase],
+    layout: vk::PipelineLayout,
+    profile: Option<&'a Profile>,
+    marks: Option<&'a Marks>,
+    /// What the end of the step brings to the host: where from, where to, bytes.
+    copies: Vec<(u64, u64, u64)>,
+    from: vk::Buffer,
+    to: vk::Buffer,
+}
+
+impl Script<'_> {
+    /// Records the phases of one part.
+    fn record(&self, commands: &Commands, part: &Range<usize>) -> Result<vk::CommandBuffer, Error> {
+        commands.record(|commands, b| {
+            if part.start == 0 {
+                self.profile.inspect(|profile| profile.begin(b));
+                self.marks.inspect(|marks| marks.mark(b, 0));
+            }
+            for index in part.clone() {
+                self.phases[index].iter().for_each(|dispatch| commands.dispatch(b, self.layout, dispatch));
+                self.profile.inspect(|profile| profile.mark(b, index));
+                commands.barrier(b);
+                self.marks.inspect(|marks| marks.mark(b, index + 1));
+            }
+            if part.end < self.phases.len() {
+                return;
+            }
+            for &(from, to, bytes) in &self.copies {
+                commands.copy(b, (self.from, from), (self.to, to), bytes);
+            }
+            commands.host_barrier(b);
+        })
+    }
+}
+
+/// A step between its barriers: one entry of each list for a phase.
+#[derive(Default)]
+struct Phases {
+    launches: Vec<Phase>,
+    /// Nodes that have a stage there.
+    nodes: Vec<Vec<usize>>,
+    /// Nodes that have their last stage there.
+    ended: Vec<Vec<usize>>,
+}
+
+/// The phases of a plan: stage `d` of all nodes of one of its own run side by side.
+fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<Phases, Error> {
+    let mut phases = Phases::default();
     for nodes in &plan.phases {
         recorder.scratch.begin_phase();
         let stages = nodes.iter().map(|&n| recorder.stages(n)).collect::<Result<Vec<_>, _>>()?;
         let depth = stages.iter().map(Vec::len).max().unwrap_or(0);
         for d in 0..depth {
-            phases.push(stages.iter().filter_map(|s| s.get(d)).flatten().cloned().collect());
-            let here = nodes.iter().zip(&stages).filter(|(_, s)| s.len() == d + 1).map(|(n, _)| *n);
-            nodes_of.push(here.collect());
+            let with = |holds: fn(usize, usize) -> bool| {
+                nodes.iter().zip(&stages).filter(move |(_, s)| holds(s.len(), d + 1)).map(|(n, _)| *n).collect()
+            };
+            phases.launches.push(stages.iter().filter_map(|s| s.get(d)).flatten().cloned().collect());
+            phases.nodes.push(with(|depth, stage| depth >= stage));
+            phases.ended.push(with(|depth, stage| depth == stage));
         }
     }
-    Ok((phases, nodes_of))
+    Ok(phases)
 }
 
 /// Integer outputs and where each goes in the readback buffer; and that buffer's size.

@@ -70,10 +70,7 @@ pub fn parts(seconds: &[f64], limit: Duration) -> Vec<Range<usize>> {
 #[must_use]
 pub fn label(graph: &Graph, phases: &[Vec<usize>], of: &ReportFor<'_>) -> String {
     let nodes: Vec<usize> = phases.iter().flatten().copied().collect();
-    let name = |&n: &usize| {
-        let place = graph.layer_of_node[n].map_or(String::new(), |layer| format!(" of layer {layer}"));
-        format!("{}{place}", node_label(graph, &graph.nodes[n], of))
-    };
+    let name = |&n: &usize| node_name(graph, n, of);
     match (nodes.iter().min(), nodes.iter().max()) {
         (Some(first), Some(last)) if first != last => format!("{} to {}", name(first), name(last)),
         (Some(only), _) => name(only),
@@ -81,9 +78,50 @@ pub fn label(graph: &Graph, phases: &[Vec<usize>], of: &ReportFor<'_>) -> String
     }
 }
 
+/// What a phase does, for people: each of its ops, with the weights that it reads.
+#[must_use]
+pub fn phase_label(graph: &Graph, nodes: &[usize], of: &ReportFor<'_>) -> String {
+    let name = |&n: &usize| {
+        let weights = graph.nodes[n].weights.as_slice().iter().map(|w| graph.weights[usize::from(w.0)].name.as_str());
+        let weights: Vec<&str> = weights.collect();
+        let weights = if weights.is_empty() { String::new() } else { format!(" ({})", weights.join(", ")) };
+        format!("{}{weights}", node_name(graph, n, of))
+    };
+    nodes.iter().map(name).collect::<Vec<_>>().join(" beside ")
+}
+
+fn node_name(graph: &Graph, n: usize, of: &ReportFor<'_>) -> String {
+    let place = graph.layer_of_node[n].map_or(String::new(), |layer| format!(" of layer {layer}"));
+    format!("{}{place}", node_label(graph, &graph.nodes[n], of))
+}
+
 #[cfg(test)]
 mod tests {
+    use zinc_gguf::DType;
+    use zinc_graph::backend::KvFormat;
+    use zinc_graph::section::Builder;
+    use zinc_graph::shape::Shape;
+
     use super::*;
+
+    #[test]
+    fn a_phase_is_named_by_its_ops_and_their_weights() {
+        let mut builder = Builder::new("test");
+        let x = builder.input(Shape::tokens(64));
+        let (query, key) = (builder.matrix("attn_q", 64, 128), builder.matrix("attn_k", 64, 64));
+        let (q, k) = (builder.matmul(x, query), builder.matmul(x, key));
+        let sum = builder.add(k, k);
+        builder.output(q);
+        builder.output(sum);
+        let graph = Graph::from_section(&builder.finish().unwrap()).unwrap();
+        let dtypes = [DType::Q4_K, DType::Q6_K];
+        let of = ReportFor { dtypes: &dtypes, n_tokens: 1, context: 0, kv_format: KvFormat::F16 };
+        assert_eq!(
+            phase_label(&graph, &[0, 1], &of),
+            "matmul Q4_K 64x128 of layer 0 (blk.0.attn_q) beside matmul Q6_K 64x64 of layer 0 (blk.0.attn_k)"
+        );
+        assert_eq!(phase_label(&graph, &[2], &of), "add 64 of layer 0");
+    }
 
     #[test]
     fn parts_hold_every_phase_once_and_keep_to_the_limit_where_they_can() {

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Event};
@@ -111,11 +112,12 @@ pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     let tally = Mutex::new(Report::default());
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
+    let mut seeds = Rng::with_seed(request.seed);
     std::thread::scope(|scope| {
-        for number in 0..request.streams {
+        for _ in 0..request.streams {
             // A client of its own, as different users have.
             let (tally, is_over, client) = (&tally, &is_over, Client::new(&server.url));
-            let mut random = Random::new(request.seed, number);
+            let mut random = seeds.fork();
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let outcome = one(&client, &mut random, request.size, is_over);
@@ -133,7 +135,7 @@ pub(crate) fn run(root: &Path, request: &Request) -> Result<(), String> {
     report.tokens_per_second = (client.metric("zinc_generation_tokens_total")? - tokens_before) / seconds;
     report.print(request.streams, seconds);
     settled(&client, held_before)?;
-    let last = one(&client, &mut Random::new(request.seed, usize::MAX), SMALL, &AtomicBool::new(false));
+    let last = one(&client, &mut seeds, SMALL, &AtomicBool::new(false));
     match last.failure {
         None => report.verdict(seconds),
         Some(failure) => Err(format!("after the load a request failed: {failure}")),
@@ -193,12 +195,12 @@ pub(super) struct Outcome {
 }
 
 /// One request of a reader, who leaves when the load is over.
-fn one(client: &Client, random: &mut Random, size: Size, is_over: &AtomicBool) -> Outcome {
-    let reader = match random.below(20) {
+fn one(client: &Client, random: &mut Rng, size: Size, is_over: &AtomicBool) -> Outcome {
+    let reader = match random.usize(..20) {
         0..=9 => Reader::Stays,
         10..=11 => Reader::Dawdles,
         12..=13 => Reader::LeavesAtOnce,
-        _ => Reader::LeavesAfter(1 + random.below(40)),
+        _ => Reader::LeavesAfter(1 + random.usize(..40)),
     };
     let body = body(random, size);
     let begun = Instant::now();
@@ -243,34 +245,14 @@ fn failed(failure: String) -> Outcome {
 }
 
 /// A chat of random words; some share their beginning with others.
-fn body(random: &mut Random, size: Size) -> Value {
-    let n_words = 1 + random.below(size.words);
-    let words: Vec<&str> = (0..n_words).map(|_| WORDS[random.below(WORDS.len())]).collect();
+fn body(random: &mut Rng, size: Size) -> Value {
+    let n_words = 1 + random.usize(..size.words);
+    let words: Vec<&str> = (0..n_words).map(|_| WORDS[random.usize(..WORDS.len())]).collect();
     json!({
         "messages": [
-            {"role": "system", "content": SYSTEMS[random.below(SYSTEMS.len())]},
+            {"role": "system", "content": SYSTEMS[random.usize(..SYSTEMS.len())]},
             {"role": "user", "content": words.join(" ")},
         ],
-        "max_tokens": 8 + random.below(size.tokens), "temperature": 0.8, "seed": random.next() >> 1, "stream": true,
+        "max_tokens": 8 + random.usize(..size.tokens), "temperature": 0.8, "seed": random.u64(..) >> 1, "stream": true,
     })
-}
-
-/// Numbers from a seed (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, number: usize) -> Random {
-        Random((seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (number as u64).wrapping_mul(0xD1B5_4A32_D192_ED03)) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % n as u64).unwrap_or(0)
-    }
 }

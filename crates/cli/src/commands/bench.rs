@@ -13,7 +13,7 @@ use std::time::Instant;
 use zinc_engine::Engine;
 use zinc_engine::config::KvSize;
 
-use crate::args::BenchArgs;
+use crate::args::measure::BenchArgs;
 use crate::device::Device;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
-use crate::args::ChatArgs;
+use crate::args::chat::ChatArgs;
 use crate::commands::serve;
 use crate::conversation::{Conversation, Speaker};
 use crate::failure::{Failure, Outcome};
@@ -13,6 +13,9 @@ use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
 use crate::session::{ModelFile, loaded};
 use crate::speak::{Finish, Speech, sampling, seed, speak, summary};
+
+/// Tokens of an answer at most, unless the user says otherwise.
+const MAX_TOKENS: u32 = 1024;
 
 const HELP: &str = "\
 /clear   forget the conversation     /undo   take the last question and answer back
@@ -59,7 +62,7 @@ pub(crate) fn run(args: &ChatArgs) -> Outcome {
         }
         let speech = Speech {
             prompt: conversation.ids(&tokenizer)?,
-            max_tokens: args.max_tokens,
+            max_tokens: args.answer.max_tokens.unwrap_or(MAX_TOKENS),
             sampling: sampling.clone(),
             seed,
             ignore_eos: false,

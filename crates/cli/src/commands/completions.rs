@@ -5,7 +5,8 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::{Cli, ManArgs};
+use crate::args::Cli;
+use crate::args::show::ManArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
 

@@ -9,6 +9,9 @@ use crate::device::{self, Devices};
 use crate::failure::Outcome;
 use crate::output::print;
 
+/// Width of the second column.
+const COLUMN_CHARS: usize = 100;
+
 pub(crate) fn run(is_json: bool) -> Outcome {
     let devices = Devices::find();
     print(&if is_json { as_json(&devices) } else { as_text(&devices) })
@@ -27,15 +30,33 @@ fn as_text(devices: &Devices) -> String {
         let pci = gpu.pci.as_ref().map(|pci| format!(", PCI {pci}")).unwrap_or_default();
         line("", &format!("{}, Vulkan {major}.{minor}.{patch}{pci}, UUID {}", gpu.driver, gpu.uuid));
         match &gpu.problem {
-            Some(problem) => line("", &format!("cannot be used: {problem}{}", remedy(problem))),
+            Some(problem) => line("", &wrapped(&format!("cannot be used: {problem}{}", remedy(problem)))),
             None if gpu.is_cpu() => line("", "taken only when named"),
             None => {}
         }
     }
     if let Some(error) = &devices.without_gpus {
-        line("no GPU", &format!("{error}{}", remedy(error)));
+        line("no GPU", &wrapped(&format!("{error}{}", remedy(error))));
     }
     text
+}
+
+/// A long text in lines of the list's second column.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut length) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let n = word.chars().count();
+        if length > 0 && length + 1 + n > COLUMN_CHARS {
+            lines.push_str("\n           ");
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += n;
+    }
+    lines
 }
 
 fn remedy(error: &zinc_vulkan::Error) -> String {
@@ -52,4 +73,20 @@ fn as_json(devices: &Devices) -> String {
     }
     let problem = devices.without_gpus.as_ref().map_or(Value::Null, |error| json!(error.to_string()));
     format!("{:#}\n", json!({ "devices": listed, "no_gpu": problem }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_long_problem_is_told_in_several_lines() {
+        let words = ["word"; 50].join(" ");
+        let text = wrapped(&words);
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), words, "no word is lost");
+        assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= 111), "{text}");
+        assert_eq!(wrapped("a few words"), "a few words");
+        let path = "x".repeat(300);
+        assert_eq!(wrapped(&path), path, "a word stays whole");
+    }
 }

@@ -9,7 +9,7 @@ use zinc_engine::constraint::Constraint;
 use zinc_engine::sampler::Sampling;
 use zinc_tokenizer::{Encode, Tokenizer};
 
-use crate::args::{ConstraintArgs, GenerateArgs};
+use crate::args::generate::{ConstraintArgs, GenerateArgs};
 use crate::commands::graph;
 use crate::conversation::{Conversation, Speaker};
 use crate::failure::{Failure, Kind, Outcome};
@@ -20,6 +20,8 @@ use crate::speak::{Finish, Speech, Spoken, ms, sampling, seed, speak, summary};
 
 /// Bytes of a prompt from standard input.
 const STDIN_BYTES_MAX: u64 = 64 << 20;
+/// Tokens of an answer at most, unless the user says otherwise.
+const MAX_TOKENS: u32 = 256;
 
 pub(crate) fn run(args: &GenerateArgs) -> Outcome {
     let wants_graph = args.graph_report.is_some() || args.graph_dot.is_some();
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Outcome {
     note(&dim(&loaded(&file.path, &engine, started), colours));
     let speech = Speech {
         prompt: ids.clone(),
-        max_tokens: args.max_tokens,
+        max_tokens: args.answer.max_tokens.unwrap_or(MAX_TOKENS),
         sampling: sampling(&args.sampling, default)?,
         seed: seed(&args.sampling),
         ignore_eos: args.ignore_eos,

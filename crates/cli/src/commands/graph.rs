@@ -6,7 +6,7 @@ use std::path::Path;
 use zinc_graph::backend::KvFormat;
 use zinc_graph::report::{Report, ReportFor};
 
-use crate::args::GenerateArgs;
+use crate::args::generate::GenerateArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output::{bytes, count, note};
 use crate::session::ModelFile;

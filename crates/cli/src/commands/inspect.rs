@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, json};
 use zinc_gguf::{Array, Gguf, TensorInfo, Value};
 
-use crate::args::InspectArgs;
+use crate::args::show::InspectArgs;
 use crate::commands::open_error;
 use crate::failure::Outcome;
 use crate::output::{bytes, count, print};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 
-use crate::args::LogitsArgs;
+use crate::args::measure::LogitsArgs;
 use crate::failure::Outcome;
 use crate::interrupt::Interrupt;
 use crate::output::print;

@@ -6,7 +6,8 @@ mod list;
 use serde_json::json;
 use zinc_hub::{Folders, Installed, ModelId, Resolved, catalog};
 
-use crate::args::{DeviceArgs, ModelArgs, ModelCommand};
+use crate::args::model::ModelCommand;
+use crate::args::shared::{DeviceArgs, ModelArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{bytes, note, print};

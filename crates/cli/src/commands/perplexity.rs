@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde_json::json;
 use zinc_tokenizer::Encode;
 
-use crate::args::PerplexityArgs;
+use crate::args::measure::PerplexityArgs;
 use crate::commands::logits::log_sum_exp;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use zinc_graph::conformance::Case;
 use zinc_graph::ops;
 
-use crate::args::SelftestArgs;
+use crate::args::measure::SelftestArgs;
 use crate::device::Device;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;

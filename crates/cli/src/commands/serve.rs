@@ -10,7 +10,10 @@ use zinc_server::config::{Identity, Limits, LogConfig, LogContent, LogFormat, Se
 use zinc_server::log::Log;
 use zinc_server::models::{Registry, RegistryConfig};
 
-use crate::args::{ChatArgs, Compat, DeviceArgs, GenerateArgs, ModelArgs, ServeArgs, ServerArgs};
+use crate::args::chat::ChatArgs;
+use crate::args::generate::GenerateArgs;
+use crate::args::serve::{Compat, ServeArgs, ServerArgs};
+use crate::args::shared::{DeviceArgs, ModelArgs};
 use crate::failure::{Failure, Outcome};
 use crate::loader::Models;
 use crate::output::{dim, note, stderr_colours};
@@ -42,7 +45,7 @@ pub(crate) fn run_chat(args: &ChatArgs) -> Outcome {
         return Err(Failure::usage("--system and --thinking belong to --cli")
             .remedy("the page has its own settings; or: zinc chat --cli"));
     }
-    let opens = !args.no_browser;
+    let opens = !args.browser.no_browser;
     serve(&args.server, &args.model, &args.device, CHAT_PORT, |address| {
         if opens {
             open_browser(&format!("http://{address}/"));
@@ -74,8 +77,8 @@ fn serve(
     };
     let log = LogConfig {
         format: match server.log_format {
-            crate::args::LogFormat::Text => LogFormat::Text,
-            crate::args::LogFormat::Json => LogFormat::Json,
+            crate::args::serve::LogFormat::Text => LogFormat::Text,
+            crate::args::serve::LogFormat::Json => LogFormat::Json,
         },
         content: if server.log_requests { LogContent::Requests } else { LogContent::None },
     };

@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::json;
 use zinc_tokenizer::{DecodeOptions, Encode};
 
-use crate::args::{DetokenizeArgs, TokenizeArgs};
+use crate::args::tokenize::{DetokenizeArgs, TokenizeArgs};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::print;

@@ -3,29 +3,15 @@
 
 use std::io::{BufReader, Write};
 
+use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::client::{connect, post, read, request};
 use crate::harness::{Served, tiny};
 
-/// Numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.below(list.len())]
-    }
+/// One of a list.
+fn of<'a, T>(random: &mut Rng, list: &'a [T]) -> &'a T {
+    &list[random.usize(..list.len())]
 }
 
 const PATHS: [&str; 8] = [
@@ -83,30 +69,30 @@ const FIELDS: [&str; 40] = [
 ];
 
 /// A value of any type and any size.
-fn value(random: &mut Random, depth: usize) -> Value {
-    match random.below(if depth == 0 { 11 } else { 13 }) {
+fn value(random: &mut Rng, depth: usize) -> Value {
+    match random.usize(..if depth == 0 { 11 } else { 13 }) {
         0 => Value::Null,
-        1 => json!(random.below(2) == 1),
-        2 => json!(random.next()),
-        3 => json!(-(random.below(1000) as i64)),
-        4 => json!(f64::from_bits(random.next() | 1 << 52)),
+        1 => json!(random.usize(..2) == 1),
+        2 => json!(random.u64(..)),
+        3 => json!(-(random.usize(..1000) as i64)),
+        4 => json!(f64::from_bits(random.u64(..) | 1 << 52)),
         5 => json!(1e308),
         6 => json!(""),
         7 => json!("word \u{1F600} <|im_end|> </s>"),
-        8 => json!("x".repeat(random.below(3000))),
+        8 => json!("x".repeat(random.usize(..3000))),
         9 => json!([{"role": "user", "content": "hi"}]),
-        10 => json!({"type": *random.of(&["function", "json_schema", "text", "enabled", "tool"])}),
-        11 => (0..random.below(4)).map(|_| value(random, depth - 1)).collect(),
+        10 => json!({"type": *of(random, &["function", "json_schema", "text", "enabled", "tool"])}),
+        11 => (0..random.usize(..4)).map(|_| value(random, depth - 1)).collect(),
         _ => {
-            let n = random.below(4);
-            let fields = (0..n).map(|_| ((*random.of(&FIELDS)).to_owned(), value(random, depth - 1)));
+            let n = random.usize(..4);
+            let fields = (0..n).map(|_| ((*of(random, &FIELDS)).to_owned(), value(random, depth - 1)));
             Value::Object(fields.collect())
         }
     }
 }
 
 /// A body that was good before one field or byte of it was changed.
-fn body(random: &mut Random, path: &str) -> Vec<u8> {
+fn body(random: &mut Rng, path: &str) -> Vec<u8> {
     let mut good = match path {
         "/v1/completions" => json!({"prompt": "hi", "max_tokens": 1}),
         "/v1/responses" => json!({"input": "hi", "max_output_tokens": 1}),
@@ -115,8 +101,8 @@ fn body(random: &mut Random, path: &str) -> Vec<u8> {
         "/v1/embeddings" => json!({"input": "hi"}),
         _ => json!({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
     };
-    for _ in 0..=random.below(3) {
-        good[*random.of(&FIELDS)] = value(random, 3);
+    for _ in 0..=random.usize(..3) {
+        good[*of(random, &FIELDS)] = value(random, 3);
     }
     // Whatever got through must end soon.
     for key in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
@@ -137,13 +123,13 @@ fn body(random: &mut Random, path: &str) -> Vec<u8> {
         good["max_output_tokens"] = json!(1);
     }
     let mut bytes = good.to_string().into_bytes();
-    match random.below(6) {
+    match random.usize(..6) {
         0 => {
-            let at = random.below(bytes.len());
-            bytes[at] = random.next() as u8;
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.u64(..) as u8;
         }
-        1 => bytes.truncate(random.below(bytes.len())),
-        2 => bytes = "[".repeat(1 + random.below(20_000)).into_bytes(),
+        1 => bytes.truncate(random.usize(..bytes.len())),
+        2 => bytes = "[".repeat(1 + random.usize(..20_000)).into_bytes(),
         3 => bytes = format!("{}1{}", "{\"a\":".repeat(500), "}".repeat(500)).into_bytes(),
         _ => {}
     }
@@ -151,18 +137,18 @@ fn body(random: &mut Random, path: &str) -> Vec<u8> {
 }
 
 /// Bytes of a request, its head broken now and then.
-fn message(random: &mut Random) -> (Vec<u8>, Vec<u8>) {
-    let path = *random.of(&PATHS);
+fn message(random: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+    let path = *of(random, &PATHS);
     let body = body(random, path);
     let mut head = request("POST", path, &[("Content-Type", "application/json")], "");
     let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
-    let announced = match random.below(30) {
-        0 => body.len() + 1 + random.below(50),
+    let announced = match random.usize(..30) {
+        0 => body.len() + 1 + random.usize(..50),
         1 => body.len() / 2,
         _ => body.len(),
     };
     let mut text = text.replace("Content-Length: 0", &format!("Content-Length: {announced}"));
-    match random.below(40) {
+    match random.usize(..40) {
         0 => text = text.replace("HTTP/1.1", "HTTP/9.9"),
         1 => text = text.replace("POST", "PO\u{0}ST"),
         2 => text = text.replace("Host: localhost", "Host:"),
@@ -175,7 +161,7 @@ fn message(random: &mut Random) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn attack(served: &Served, seed: u64, n: usize) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for _ in 0..n {
         let (head, body) = message(&mut random);
         let mut stream = connect(served.address);

@@ -12,7 +12,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{GenerateArgs, ServerArgs};
+use crate::args::generate::GenerateArgs;
+use crate::args::serve::ServerArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 

@@ -17,7 +17,9 @@ use super::host;
 use super::machine::{
     Cache, Choice, Gpu, Host, KernelSide, Kernels, Machine, ModelState, NoVulkan, Open, Opened, Port, Problem,
 };
-use crate::args::{DeviceArgs, GenerateArgs, ServerArgs};
+use crate::args::generate::GenerateArgs;
+use crate::args::serve::ServerArgs;
+use crate::args::shared::DeviceArgs;
 use crate::commands::open_error;
 use crate::commands::serve::{PORT, SEQUENCES};
 use crate::device::{Device, Devices};

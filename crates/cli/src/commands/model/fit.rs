@@ -6,7 +6,7 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value, json};
 use zinc_hub::Resolved;
 
-use crate::args::{DeviceArgs, KvType, ModelArgs};
+use crate::args::shared::{DeviceArgs, KvType, ModelArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::fit::{self, Fit, Space};
 use crate::interrupt::Interrupt;

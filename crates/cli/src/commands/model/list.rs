@@ -8,7 +8,9 @@ use zinc_hub::catalog::{ENTRIES, Entry, Thinking};
 use zinc_hub::{Folders, Installed};
 
 use super::entry_of;
-use crate::args::{Cli, Command, DeviceArgs, ModelCommand};
+use crate::args::model::ModelCommand;
+use crate::args::shared::DeviceArgs;
+use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 use crate::fit::{self, Fit, Space};
 use crate::output::{bytes, note, print};
