@@ -53,7 +53,7 @@ pub(crate) enum Device {
     /// The CPU with so many threads.
     Cpu { threads: usize },
     /// A GPU.
-    Vulkan(zinc_vulkan::Device),
+    Vulkan(Box<zinc_vulkan::Device>),
 }
 
 impl Device {
@@ -70,7 +70,8 @@ impl Device {
                 };
                 let mut opened = opened.map_err(|e| failure(&e))?;
                 opened.set_part_limit(Duration::from_millis(args.part_ms.into()));
-                Ok(Device::Vulkan(opened))
+                opened.set_marking(args.trace_steps);
+                Ok(Device::Vulkan(Box::new(opened)))
             }
             other => Err(Failure::usage(format!("there is no device `{other}`"))
                 .remedy(format!("there are: {}", Devices::find().ids()))),
@@ -80,7 +81,9 @@ impl Device {
     /// Changes entries of a GPU's tuning table, for measurements.
     pub(crate) fn tune(&mut self, entries: &[String]) -> Result<(), Failure> {
         match self {
-            Device::Vulkan(device) => entries.iter().try_for_each(|entry| device.tune(entry)).map_err(Failure::usage),
+            Device::Vulkan(device) => {
+                entries.iter().try_for_each(|entry| device.tuning_mut().set(entry)).map_err(Failure::usage)
+            }
             Device::Cpu { .. } if entries.is_empty() => Ok(()),
             Device::Cpu { .. } => Err(Failure::usage("--tuning is for Vulkan devices")),
         }

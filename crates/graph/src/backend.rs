@@ -24,6 +24,8 @@ pub enum KvFormat {
 
 /// Elements that share a scale in [`KvFormat::Q8`].
 pub const Q8_GROUP: u32 = 32;
+/// Largest scale of such a group: 127 steps stay within f16.
+const Q8_SCALE_MAX: f32 = 515.5;
 
 impl KvFormat {
     /// Every format.
@@ -50,8 +52,8 @@ impl KvFormat {
     }
 
     /// What comes back of elements of whole heads after they are stored. In [`KvFormat::Q8`] a scale is the largest
-    /// magnitude of its group over 127, rounded to f16; an element is the multiple of the scale next to it, and of
-    /// two the even one.
+    /// magnitude of its group over 127, rounded to f16 and at most 515.5, so that elements stay within f16; an element
+    /// is the multiple of the scale next to it, and of two the even one.
     #[expect(clippy::cast_possible_truncation, reason = "seven bits times eleven are exact in f32")]
     pub fn store(self, x: &[f32], stored: &mut [f32]) {
         match self {
@@ -63,7 +65,7 @@ impl KvFormat {
                 let group = Q8_GROUP as usize;
                 for (stored, x) in stored.chunks_mut(group).zip(x.chunks(group)) {
                     let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-                    let scale = half::f16::from_f32((most * (1.0 / 127.0)).min(f32::from(half::f16::MAX))).to_f32();
+                    let scale = half::f16::from_f32((most * (1.0 / 127.0)).min(Q8_SCALE_MAX)).to_f32();
                     for (stored, &x) in stored.iter_mut().zip(x) {
                         let steps = (f64::from(x) / f64::from(scale)).round_ties_even().clamp(-127.0, 127.0);
                         *stored = if scale == 0.0 { 0.0 } else { (steps * f64::from(scale)) as f32 };

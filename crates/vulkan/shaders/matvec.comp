@@ -29,7 +29,7 @@ layout(constant_id = 10) const uint UNITS = 64;  // a multiple of 8 and of LANES
 layout(constant_id = 11) const uint INTEGER = 0;
 layout(constant_id = 12) const uint RESIDENT = 0;
 layout(constant_id = 13) const uint LANES = 32;  // a power of two
-layout(constant_id = 14) const uint WIDE = 1;    // 2, or 1 for an odd number of units
+layout(constant_id = 14) const uint WIDE = 1;    // 2 for types with blocks of 256 weights
 layout(constant_id = 15) const uint PARTS = 8;   // fours of x of an item: as words 8 a unit, as integers as below
 layout(constant_id = 16) const uint EXACT = 0;   // every lane has an item in every turn
 const uint MATRICES = EPILOGUE >= 3 ? 2 : 1;

@@ -60,12 +60,9 @@ fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
     all.into_iter().filter_map(|(is_wanted, fusion)| is_wanted.then_some(fusion)).collect()
 }
 
-/// Whether steps note how far they have come, unless the caller says otherwise.
-const MARKS: bool = true;
-
 /// What rounding both operands to f16 (2^-11 each) does to the worst of many sums of random products.
 const F16_PRODUCTS: f32 = 1e-2;
-/// What rounding one operand to 16 bits of the largest of sixteen does to it.
+/// What rounding one operand to 16 bits of the largest of 32 does to it.
 const INTEGER_PRODUCTS: f32 = 5e-4;
 
 /// An open device and the pipelines made for it. Clones are the same device, which any number of
@@ -92,7 +89,7 @@ impl Device {
         let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
         let tuning = Tuning::of(&gpu.traits);
         let part_limit = Duration::from_millis(split::LIMIT_MS.into());
-        Ok(Device { gpu, pipelines, tuning, part_limit, is_marking: MARKS, file: None })
+        Ok(Device { gpu, pipelines, tuning, part_limit, is_marking: false, file: None })
     }
 
     /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
@@ -109,7 +106,7 @@ impl Device {
             pipelines,
             tuning,
             part_limit: Duration::from_millis(split::LIMIT_MS.into()),
-            is_marking: MARKS,
+            is_marking: false,
             file: Some(Arc::new(Mutex::new(file))),
         })
     }
@@ -132,17 +129,10 @@ impl Device {
         self.part_limit = limit;
     }
 
-    /// Changes one entry of the tuning table (see [`Tuning::set`]), or with `marks=0` and `marks=1` whether steps note
-    /// how far they have come, so that the error of a lost device names the op. For measurements.
-    ///
-    /// # Errors
-    /// What is wrong with the text.
-    pub fn tune(&mut self, entry: &str) -> Result<(), String> {
-        match entry {
-            "marks=0" | "marks=1" => self.is_marking = entry == "marks=1",
-            _ => self.tuning.set(entry)?,
-        }
-        Ok(())
+    /// Sets whether steps note on the device how far they have come, so that the error of a lost device names the op. On
+    /// an H200 each phase then takes 1.2 us more, a tenth of Qwen3-8B's speed.
+    pub fn set_marking(&mut self, is_marking: bool) {
+        self.is_marking = is_marking;
     }
 
     /// What it is and can do.

@@ -74,7 +74,10 @@ impl Lost {
             }
             _ => "",
         };
-        format!("see {log}{smaller}; start again, and if it comes back run `zinc selftest` on this device")
+        format!(
+            "see {log}{smaller}; start again with `--trace-steps` to learn which op it was, and run `zinc selftest` on this \
+             device"
+        )
     }
 }
 

@@ -23,7 +23,8 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Result<Vec<Job>, Strin
             let name = format!("smoke, {}, {family}", model.file_stem().unwrap_or_default().to_string_lossy());
             let driver = ["--family", family, "--validate"];
             let job = Job::new(&name, &driver, binaries.program("zinc"), "");
-            let words = ["--device", "vulkan:0", "--temperature", "0", "-n", "2", "--prompt", "a b c", "-m"];
+            let words =
+                ["--device", "vulkan:0", "--trace-steps", "--temperature", "0", "-n", "2", "--prompt", "a b c", "-m"];
             let job = words.into_iter().fold(job, Job::arg);
             jobs.push(job.arg(model.to_string_lossy()));
         }

@@ -29,6 +29,10 @@ pub(crate) struct DeviceArgs {
     /// fluent with 20, and the driver's watchdog is far with the default.
     #[arg(long, value_name = "MS", default_value_t = zinc_vulkan::split::LIMIT_MS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) part_ms: u32,
+    /// Note on a GPU how far each step has come: should the device be lost, the error then names the op. Costs up to a
+    /// tenth of the speed.
+    #[arg(long)]
+    pub(crate) trace_steps: bool,
     /// Threads of the CPU device (default: the cores of this machine).
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,

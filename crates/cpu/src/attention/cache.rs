@@ -9,8 +9,8 @@ pub const PAGE_TOKENS: usize = 16;
 
 /// Elements that share a scale where they are bytes.
 pub(crate) const Q8_GROUP: usize = 32;
-/// Largest scale: that of f16.
-const SCALE_MAX: f32 = 65504.0;
+/// Largest scale: with it 127 steps stay within f16.
+const SCALE_MAX: f32 = 515.5;
 
 /// Bytes of a token's row where elements are signed bytes: those of all heads, then a scale in f16 for every 32 of them, up
 /// to a multiple of 16.

@@ -1,7 +1,7 @@
 // Keys and values in the cache: their formats, and the rows of the one in bytes.
 //
 // KV_Q8: the row of a token has the signed bytes of all its heads' columns, then a scale in f16 for every 32 of them, up to a
-// multiple of 16 bytes: x = scale * byte.
+// multiple of 16 bytes: x = scale * byte, which stays within f16.
 
 const uint KV_F32 = 0, KV_F16 = 1, KV_Q8 = 2;
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer UVec2s { uvec2 v[]; };
@@ -31,7 +31,7 @@ void q8_store(U8s cache, uint row, uint width, uint column, vec4 a, vec4 b) {
     float most = max(max(both.x, both.y), max(both.z, both.w));
     most = max(most, subgroupShuffleXor(most, 1));
     most = max(most, subgroupShuffleXor(most, 2));
-    uint bits = uint(float16BitsToUint16(float16_t(min(most * (1.0 / 127.0), 65504.0))));
+    uint bits = uint(float16BitsToUint16(float16_t(min(most * (1.0 / 127.0), 515.5))));
     // The neighbour has the same. What comes from it, no compiler takes for the number before it was rounded; one did.
     bits = subgroupShuffleXor(bits, 1);
     float scale = unpackHalf2x16(bits).x;

@@ -114,6 +114,11 @@ fn lanes_of(n_items: u32, width: u32) -> u32 {
     lanes
 }
 
+/// Whether blocks are of 256 weights, of which neighbouring units share what describes them.
+fn has_super_blocks(dtype: DType) -> bool {
+    matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_XS)
+}
+
 fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
@@ -299,7 +304,7 @@ impl Recorder<'_> {
     fn matvec_shape(&self, p: &Product, n_rows: u32) -> MatvecShape {
         let (tuning, width) = (self.tuning, self.traits.subgroup_size);
         let (n_units, n_matrices) = (p.n_in / UNIT, if p.epilogue >= Epilogue::Glu { 2 } else { 1 });
-        let wide = if n_units.is_multiple_of(2) { 2 } else { 1 };
+        let wide = if has_super_blocks(p.w.0) || has_super_blocks(p.w2.0) { 2 } else { 1 };
         let lanes = lanes_of(n_units / wide, width);
         // As the kernel lays out x: of Q2_K alone it needs the sums of sixteens.
         let parts = match (self.is_integer(p), is_float(p.w.0) || is_float(p.w2.0)) {
