@@ -325,10 +325,10 @@ impl Recorder<'_> {
             2 => tuning.matvec_rows_gated,
             // One item a lane: more rows keep more loads in flight.
             _ if n_units <= lanes * wide => tuning.matvec_rows_short,
-            // Rows share what is read of x, which is much for four tokens.
-            _ if tokens >= 4 => tuning.matvec_rows.max(2),
             _ => tuning.matvec_rows,
         };
+        // Two units a lane are as much under way as two rows. Rows share what is read of x, which is much for four tokens.
+        let rows = (rows / wide).max(if n_matrices == 1 && tokens >= 4 { 2 } else { 1 });
         let resident = (n_matrices == 1 || p.w.0 == p.w2.0) && n_units <= units_in(tokens);
         let units = if resident { n_units } else { (units_in(tokens) / turn).max(1) * turn };
         let exact = n_units.is_multiple_of(lanes * wide);
