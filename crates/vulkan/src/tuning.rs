@@ -67,7 +67,7 @@ pub(crate) const DELTA_CHUNK_ABOVE: u32 = 32;
 /// What a family of GPUs runs best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Rows of the matrix that a subgroup of the matrix-vector kernel takes.
+    /// Rows of the matrix that a subgroup of the matrix-vector kernel takes; half of them where a lane takes 64 weights.
     pub matvec_rows: u32,
     /// The same where a row has no more units than the subgroup has lanes.
     pub matvec_rows_short: u32,
@@ -139,9 +139,9 @@ impl Tuning {
         };
         match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
-            // sequences: 501; 3: 521, on matrix cores 490; 4: 648 with rows doubled, 636 without, on matrix cores 650. 16 sequences: 2,431 with this
-            // tile, 2,309 with 32x16x256; 32: 3,948, with 32x32x256 3,646; 64: 5,328, with subgroups of 32 x 64 5,148. Prompt:
-            // 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
+            // sequences: 501, on matrix cores 288; 3: 521; 4: 648 with rows doubled, 636 without, on matrix cores 650. 16
+            // sequences: 2,431 with this tile, 2,309 with 32x16x256; 32: 3,948, with 32x32x256 3,646; 64: 5,328, with subgroups
+            // of 32 x 64 5,148. Prompt: 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
                 tiles: [
                     Tile::new([64, 16, 128], [32, 16], 4, 200),
