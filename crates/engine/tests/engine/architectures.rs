@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use zinc_cpu::Cpu;
+use zinc_engine::EngineConfig;
 use zinc_engine::config::KvSize;
 use zinc_engine::request::Request;
 use zinc_engine::sampler::Sampling;
-use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
 use zinc_models::Model;
 
-use crate::tiny::{Answer, drain, prompt_below, settled};
+use crate::tiny::{Answer, drain, engine_of_file, prompt_below, settled};
 
 const N_OTHERS: u64 = 31;
 const N_VOCAB: u32 = 512;
@@ -35,12 +34,6 @@ const ALONE: EngineConfig = EngineConfig {
 /// Prompts in chunks; the pages are for a third of those who run.
 const CROWDED: EngineConfig = EngineConfig { sequences_max: 12, step_tokens: 47, snapshot_bytes: 8 << 20, ..ALONE };
 
-fn engine(file: &Gguf, config: EngineConfig) -> Engine {
-    let model = Model::from_gguf(file).unwrap();
-    let weights = model.weights(file).unwrap();
-    Engine::new(Box::new(Cpu::new(1).unwrap()), model, weights, config).unwrap()
-}
-
 /// Prompts that begin alike in threes, greedy and drawn.
 fn wanted(which: u64) -> Request {
     let n_shared = 20 + 23 * u32::try_from(which % 4).unwrap();
@@ -60,11 +53,11 @@ fn check(name: &str) {
 fn check_in(name: &str, kv_format: KvFormat) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny").join(format!("{name}.gguf"));
     let file = Gguf::open(&path).unwrap();
-    let mut alone = engine(&file, EngineConfig { kv_format, ..ALONE });
+    let mut alone = engine_of_file(&file, EngineConfig { kv_format, ..ALONE });
     // Few pages for windows let fewer run, which need fewer of the others.
     let has_windows = alone.model().graph.window().is_some();
     let kv = KvSize::Tokens(if has_windows { 384 } else { 640 });
-    let mut crowd = engine(&file, EngineConfig { kv, kv_format, ..CROWDED });
+    let mut crowd = engine_of_file(&file, EngineConfig { kv, kv_format, ..CROWDED });
     let before = settled(&crowd);
     assert_eq!(
         crowd.limits().state.n_window_pages > 0,
@@ -107,7 +100,7 @@ fn check_follow_up(name: &str, recomputed_max: u32) {
         snapshot_tokens: 256,
         ..ALONE
     };
-    let mut engine = engine(&file, config);
+    let mut engine = engine_of_file(&file, config);
     let first = Request::greedy(prompt_below(N_VOCAB, 1, 1700), 300);
     let id = engine.submit(first.clone()).unwrap();
     let answer = drain(&mut engine).0.remove(&id).unwrap();
@@ -118,7 +111,7 @@ fn check_follow_up(name: &str, recomputed_max: u32) {
     let answer = drain(&mut engine).0.remove(&id).unwrap();
     let cached = answer.done().usage.cached_prompt_tokens;
     assert!(2000 - cached < recomputed_max, "{name}: {} of 2000 tokens are computed again", 2000 - cached);
-    let mut fresh = self::engine(&file, config);
+    let mut fresh = engine_of_file(&file, config);
     let id = fresh.submit(second).unwrap();
     assert_eq!(answer.ids(), drain(&mut fresh).of(id).ids(), "{name}");
 }

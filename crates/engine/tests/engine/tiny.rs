@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use zinc_cpu::Cpu;
 use zinc_engine::config::KvSize;
 use zinc_engine::request::{Done, Event, FinishReason, Request, RequestId, Token};
 use zinc_engine::scheduler::Load;
 use zinc_engine::{Engine, EngineConfig, Error};
-use zinc_gguf::{Bytes, DType};
+use zinc_gguf::{Bytes, DType, Gguf};
 use zinc_graph::backend::{Backend, KvFormat, WeightData};
 use zinc_graph::blueprint::Layer;
 use zinc_graph::conformance::Seeded;
@@ -142,6 +143,13 @@ pub(crate) fn weights_with(graph: &Graph, change: impl Fn(&str, &mut [f32])) -> 
 
 pub(crate) fn engine(config: EngineConfig) -> Engine {
     engine_on(Box::new(Reference::new()), config)
+}
+
+/// An engine on the model of a file, on one thread.
+pub(crate) fn engine_of_file(file: &Gguf, config: EngineConfig) -> Engine {
+    let model = Model::from_gguf(file).unwrap();
+    let weights = model.weights(file).unwrap();
+    Engine::new(Box::new(Cpu::new(1).unwrap()), model, weights, config).unwrap()
 }
 
 pub(crate) fn engine_on(backend: Box<dyn Backend>, config: EngineConfig) -> Engine {

@@ -4,16 +4,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use zinc_cpu::Cpu;
 use zinc_engine::config::KvSize;
 use zinc_engine::kv::window_pages;
 use zinc_engine::request::Request;
 use zinc_engine::{Engine, EngineConfig};
 use zinc_gguf::Gguf;
 use zinc_graph::backend::KvFormat;
-use zinc_models::Model;
 
-use crate::tiny::{Answers, drain, drain_into, prompt_below, settled};
+use crate::tiny::{Answers, drain, drain_into, engine_of_file, prompt_below, settled};
 
 const N_VOCAB: u32 = 512;
 
@@ -36,9 +34,7 @@ const KEEPS_ALL: EngineConfig = EngineConfig { step_tokens: 1024, ..CONFIG };
 fn engine(name: &str, config: EngineConfig) -> Engine {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny").join(format!("{name}.gguf"));
     let file = Gguf::open(&path).unwrap();
-    let model = Model::from_gguf(&file).unwrap();
-    let weights = model.weights(&file).unwrap();
-    Engine::new(Box::new(Cpu::new(1).unwrap()), model, weights, config).unwrap()
+    engine_of_file(&file, config)
 }
 
 /// Pages that are held: of all layers, and of windows.
