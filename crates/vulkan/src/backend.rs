@@ -462,7 +462,8 @@ impl Backend for Vulkan {
 
 impl Drop for Vulkan {
     fn drop(&mut self) {
-        // What the commands use is freed next. A lost device has stopped using it.
+        // What the commands use is freed next: a device that was given up has stopped using it, and what a device uses
+        // that is stuck is not freed.
         let _ = self.commands.wait_for_all();
     }
 }

@@ -297,9 +297,11 @@ impl Commands {
 
 impl Drop for Commands {
     fn drop(&mut self) {
-        // A lost device has stopped using them.
         let _ = self.wait_for_all();
-        // SAFETY: nothing that was submitted here is still running.
+        if self.gpu.is_stuck() {
+            return;
+        }
+        // SAFETY: nothing that was submitted here is still running: it was waited for, or the device is given up.
         unsafe {
             self.gpu.device.destroy_semaphore(self.timeline, None);
             self.gpu.device.destroy_command_pool(self.pool, None);

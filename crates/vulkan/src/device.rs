@@ -240,6 +240,14 @@ impl Gpu {
         self.lost.get().map_or(Ok(()), |lost| Err(Error::Lost(Box::new(lost.clone()))))
     }
 
+    /// Whether the device may still run work that did not end in time. Nothing is freed then: `vkDestroyDevice` of
+    /// NVIDIA's driver waits for that work for ever, and what is freed may still be written. What belongs to such a
+    /// device is leaked on purpose; the system takes it back when the process ends. A device that the driver has
+    /// given up runs nothing any more.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.lost.get().is_some_and(|lost| matches!(lost.cause, Cause::Timeout(_)))
+    }
+
     /// A failed call's error; a lost device is noted.
     pub(crate) fn failed(&self, error: Error) -> Error {
         match error {
@@ -251,6 +259,10 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        // An instance may not be destroyed before its devices.
+        if self.is_stuck() {
+            return;
+        }
         let _lock = candidate::driver_lock();
         // SAFETY: every object of the device is owned by something that is dropped before the `Gpu`.
         unsafe {

@@ -110,8 +110,9 @@ impl Buffer {
     /// A buffer of `size` bytes.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Out of memory, or a lost device.
     pub fn new(gpu: &Arc<Gpu>, size: u64, place: Place) -> Result<Buffer, Error> {
+        gpu.check_alive()?;
         let _lock = driver_lock();
         let size = size.max(TENSOR_ALIGN);
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
@@ -227,6 +228,10 @@ fn map(gpu: &Gpu, memory: vk::DeviceMemory) -> Result<Option<NonNull<u8>>, Error
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        // The device may still write it, so it stays and counts.
+        if self.gpu.is_stuck() {
+            return;
+        }
         let _lock = driver_lock();
         // SAFETY: owners wait for the device before they drop buffers.
         unsafe {

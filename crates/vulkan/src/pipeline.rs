@@ -122,6 +122,9 @@ impl Pipelines {
 
 impl Drop for Pipelines {
     fn drop(&mut self) {
+        if self.gpu.is_stuck() {
+            return;
+        }
         // SAFETY: the owner waited for the device.
         unsafe {
             self.made.values().for_each(|p| self.gpu.device.destroy_pipeline(*p, None));

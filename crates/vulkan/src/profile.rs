@@ -78,6 +78,8 @@ impl Profile {
     /// # Errors
     /// A lost device.
     pub fn read(&self) -> Result<Vec<PhaseTime>, Error> {
+        // The driver would wait for what will not come.
+        self.gpu.check_alive()?;
         let mut ticks = vec![0u64; self.phases.len() + 1];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
         // SAFETY: the pool has as many queries, all written by the step.
@@ -95,6 +97,9 @@ impl Profile {
 
 impl Drop for Profile {
     fn drop(&mut self) {
+        if self.gpu.is_stuck() {
+            return;
+        }
         // SAFETY: owners wait for the device before they drop a plan.
         unsafe { self.gpu.device.destroy_query_pool(self.pool, None) };
     }

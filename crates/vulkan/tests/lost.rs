@@ -1,14 +1,16 @@
-//! A device that is lost on purpose: the error must name the op in flight.
+//! A device that stops: nothing waits for it, and the error names the op in flight.
 //!
-//! Only with `ZINC_LOSE_DEVICE=1`, since every program on that device may suffer: the second of three products is
-//! recorded with an address that holds nothing.
+//! One is lost on purpose, only with `ZINC_LOSE_DEVICE=1`, since every program on that device may suffer: the second of
+//! three products is recorded with an address that holds nothing.
 //! `ZINC_LOSE_DEVICE=1 cargo test -p zinc-vulkan --test lost -- --nocapture` prints the error.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use ash::vk;
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{Bucket, KvFormat, PlanOptions, StateSizes, WeightData};
 use zinc_graph::batch::Places;
@@ -20,7 +22,9 @@ use zinc_vulkan::Error;
 use zinc_vulkan::commands::Commands;
 use zinc_vulkan::device::{Gpu, candidates};
 use zinc_vulkan::lost::{Cause, Work};
+use zinc_vulkan::memory::{Buffer, Place};
 use zinc_vulkan::pipeline::Pipelines;
+use zinc_vulkan::profile::Profile;
 use zinc_vulkan::recording::{Parts, Recording};
 use zinc_vulkan::tuning::Tuning;
 use zinc_vulkan::weights::Weights;
@@ -29,6 +33,59 @@ use zinc_vulkan::weights::Weights;
 const NOWHERE: u64 = 0x6660_0000_0000;
 const STATE: StateSizes = StateSizes { n_pages: 1, kv_format: KvFormat::F16, n_slots: 1, n_window_pages: 0 };
 const WORK: Work = Work::Step { plan: 0, tokens: 1, outputs: 1 };
+
+/// Calls of the driver that free something or wait.
+static N_CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes the place of the driver's function that frees a `T`.
+unsafe extern "system" fn free<T>(_: vk::Device, _: T, _: *const vk::AllocationCallbacks<'_>) {
+    N_CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+unsafe extern "system" fn destroy_device(_: vk::Device, _: *const vk::AllocationCallbacks<'_>) {
+    N_CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+unsafe extern "system" fn wait(_: vk::Device, _: *const vk::SemaphoreWaitInfo<'_>, _: u64) -> vk::Result {
+    N_CALLS.fetch_add(1, Ordering::Relaxed);
+    vk::Result::SUCCESS
+}
+
+#[test]
+fn what_belongs_to_a_device_that_did_not_end_its_work_is_dropped_without_the_driver() {
+    let Ok(mut gpu) = Gpu::open("vulkan:0") else {
+        eprintln!("SKIP: no Vulkan device");
+        return;
+    };
+    let (mut first, mut second) = (gpu.device.fp_v1_0().clone(), gpu.device.fp_v1_2().clone());
+    first.destroy_device = destroy_device;
+    first.destroy_buffer = free;
+    first.free_memory = free;
+    first.destroy_semaphore = free;
+    first.destroy_command_pool = free;
+    first.destroy_pipeline = free;
+    first.destroy_pipeline_layout = free;
+    first.destroy_pipeline_cache = free;
+    first.destroy_shader_module = free;
+    first.destroy_query_pool = free;
+    second.wait_semaphores = wait;
+    let (one, three) = (gpu.device.fp_v1_1().clone(), gpu.device.fp_v1_3().clone());
+    gpu.device = ash::Device::from_parts_1_3(gpu.device.handle(), first, one, second, three);
+    gpu.traits.timestamp_ns = 1.0;
+    let gpu = Arc::new(gpu);
+    let buffer = || Buffer::new(&gpu, 1 << 20, Place::Device);
+    let (commands, pipelines) = (Commands::new(&gpu).unwrap(), Pipelines::new(&gpu, &[]).unwrap());
+    let profile = Profile::new(&gpu, &Graph::default(), &Weights::default(), &[], 1, KvFormat::F16).unwrap();
+    let kept = buffer().unwrap();
+    drop(buffer().unwrap());
+    assert_eq!(N_CALLS.load(Ordering::Relaxed), 2, "a buffer and its memory: calls are counted");
+    gpu.lose(Cause::Timeout(1), None);
+    assert!(matches!(buffer(), Err(Error::Lost(_))));
+    assert!(matches!(profile.read(), Err(Error::Lost(_))));
+    drop((kept, profile, pipelines, commands));
+    assert!(Arc::into_inner(gpu).is_some(), "the device itself is dropped too");
+    assert_eq!(N_CALLS.load(Ordering::Relaxed), 2, "nothing is freed and nothing waits");
+}
 
 #[test]
 fn a_device_lost_in_a_product_names_that_product() {
