@@ -118,14 +118,14 @@ fn fit(
     space: &Space,
 ) -> Result<Fit, Failure> {
     let refused = |error: ConfigError| engine_error(error.into());
-    let config = plan(args, graph, context_tokens, None).map_err(refused)?;
+    let config = plan(args, graph, context_tokens).map_err(refused)?;
     let slots = (config.sequences_max, config.limits(graph).map_err(refused)?.state.n_slots);
     let footprint = space.footprint(graph, sizes, args, slots)?;
     let room = Room { graph, footprint, budget_bytes: space.budget_bytes.unwrap_or(u64::MAX) };
     let others = KvType::value_variants().iter().filter(|kv_type| **kv_type != args.kv_type);
     let longest = |kv_type: KvType| {
         let args = DeviceArgs { kv_type, ..args.clone() };
-        room.longest_context(context_train, |tokens| plan(&args, graph, tokens, None))
+        room.longest_context(context_train, |tokens| plan(&args, graph, tokens))
     };
     let formats = std::iter::once(&args.kv_type).chain(others);
     let longest = formats.map(|kv_type| (*kv_type, longest(*kv_type))).collect();

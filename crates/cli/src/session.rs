@@ -33,7 +33,7 @@ const KV_BYTES_DEFAULT: u64 = 2 << 30;
 /// Bytes of snapshots of recurrent state.
 const SNAPSHOT_BYTES_DEFAULT: u64 = 512 << 20;
 /// Tokens between two snapshots: as many as a step, so that they do not cut one.
-const SNAPSHOT_TOKENS: u32 = STEP_TOKENS;
+pub(crate) const SNAPSHOT_TOKENS: u32 = STEP_TOKENS;
 /// Requests that wait.
 const QUEUE_DEFAULT: u32 = 256;
 /// What a long prompt may add to the time between two tokens of others.
@@ -107,17 +107,22 @@ impl ModelFile {
 
     /// An engine that runs it for one conversation.
     pub(crate) fn engine(&self, args: &DeviceArgs) -> Result<Engine, Failure> {
-        self.engine_on(&Device::open(args)?, args, None)
+        self.engine_on(&Device::open(args)?, args, |config| config)
     }
 
-    /// An engine on an open device, with memory for keys and values as `kv` says or else as the arguments do.
-    pub(crate) fn engine_on(&self, device: &Device, args: &DeviceArgs, kv: Option<KvSize>) -> Result<Engine, Failure> {
+    /// An engine on an open device, configured as the arguments ask for and then by `change`.
+    pub(crate) fn engine_on(
+        &self,
+        device: &Device,
+        args: &DeviceArgs,
+        change: impl FnOnce(EngineConfig) -> EngineConfig,
+    ) -> Result<Engine, Failure> {
         let backend = device.backend(step_tokens(args))?;
         let model = self.model()?;
         let weights = model.weights(&self.gguf).map_err(|e| self.unusable(&e))?;
         let context_tokens = args.context.unwrap_or_else(|| usual_context(self.entry, model.context_train));
-        let config = plan(args, &model.graph, context_tokens, kv).map_err(|error| engine_error(error.into()))?;
-        let engine = Engine::new(backend, model, weights, config).map_err(engine_error)?;
+        let config = plan(args, &model.graph, context_tokens).map_err(|error| engine_error(error.into()))?;
+        let engine = Engine::new(backend, model, weights, change(config)).map_err(engine_error)?;
         note(&dim(&engine.limits().to_string(), stderr_colours()));
         for warning in engine.warnings() {
             note(&format!("warning: {warning}"));
@@ -150,12 +155,7 @@ pub(crate) fn step_tokens(args: &DeviceArgs) -> u32 {
 ///
 /// # Errors
 /// Numbers that cannot be.
-pub(crate) fn plan(
-    args: &DeviceArgs,
-    graph: &Graph,
-    context_tokens: u32,
-    kv: Option<KvSize>,
-) -> Result<EngineConfig, ConfigError> {
+pub(crate) fn plan(args: &DeviceArgs, graph: &Graph, context_tokens: u32) -> Result<EngineConfig, ConfigError> {
     let sequences_max = args.max_seqs.unwrap_or(1);
     let config = EngineConfig {
         context_tokens,
@@ -168,10 +168,9 @@ pub(crate) fn plan(
         snapshot_tokens: SNAPSHOT_TOKENS,
         decode_gap_max: DECODE_GAP_MAX,
     };
-    let kv = match (kv, args.kv_memory) {
-        (Some(kv), _) => kv,
-        (None, Some(bytes)) => KvSize::Bytes(bytes),
-        (None, None) => {
+    let kv = match args.kv_memory {
+        Some(bytes) => KvSize::Bytes(bytes),
+        None => {
             let one = EngineConfig { sequences_max: 1, ..config };
             KvSize::Bytes(one.limits(graph)?.kv_bytes.max(KV_BYTES_DEFAULT))
         }
@@ -182,7 +181,7 @@ pub(crate) fn plan(
 /// The sizes that follow for a model from the arguments, before anything is loaded.
 pub(crate) fn limits(args: &DeviceArgs, file: &ModelFile, model: &Model) -> Result<EngineLimits, Failure> {
     let context_tokens = args.context.unwrap_or_else(|| usual_context(file.entry, model.context_train));
-    let config = plan(args, &model.graph, context_tokens, None);
+    let config = plan(args, &model.graph, context_tokens);
     config.and_then(|config| config.limits(&model.graph)).map_err(|error| engine_error(error.into()))
 }
 

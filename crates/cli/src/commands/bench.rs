@@ -8,23 +8,25 @@ mod compare;
 mod measure;
 mod table;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zinc_engine::Engine;
-use zinc_engine::config::KvSize;
+use zinc_engine::config::{DECODE_GAP_MS_MAX, EngineConfig, KvSize};
 
 use crate::args::measure::BenchArgs;
 use crate::device::Device;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
-use crate::session::{ModelFile, engine_error, loaded};
+use crate::session::{ModelFile, engine_error, loaded, step_tokens};
 use compare::Earlier;
-use measure::{Rates, decode, prefill, weight_bytes};
+use measure::{Rates, decode, prefill, steps_before_all, weight_bytes};
 use table::{Figure, Head, What};
 
 /// Most sequences side by side.
 const BATCH_MAX: u32 = 1024;
+/// What the prompts of some sequences may add to the time between two tokens of others: all that an engine allows.
+const DECODE_GAP_MAX: Duration = Duration::from_millis(DECODE_GAP_MS_MAX as u64);
 
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
     check(args)?;
@@ -34,13 +36,16 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let file = ModelFile::open(&args.model, &interrupt)?;
     let mut device = args.device.clone();
     let depth = args.depth.iter().copied().max().unwrap_or(0);
-    let longest = args.pp.max(args.tg.saturating_add(2)).saturating_add(depth).saturating_add(2);
-    device.context = Some(device.context.unwrap_or(0).max(longest));
     let sequences = args.batch.iter().copied().max().unwrap_or(1);
+    (device.max_seqs, device.queue) = (Some(sequences), Some(sequences));
+    let generated = args.tg.saturating_add(2).saturating_add(steps_before_all(sequences, depth, step_tokens(&device)));
+    let longest = args.pp.max(generated).saturating_add(depth).saturating_add(2);
+    device.context = Some(device.context.unwrap_or(0).max(longest));
     let mut opened = Device::open(&device)?;
     opened.tune(&args.tuning)?;
-    (device.max_seqs, device.queue) = (Some(sequences), Some(sequences));
-    let mut engine = file.engine_on(&opened, &device, Some(KvSize::Contexts))?;
+    // Nobody reads along, and the sooner all sequences generate, the less do the first ones before.
+    let config = |config| EngineConfig { kv: KvSize::Contexts, decode_gap_max: DECODE_GAP_MAX, ..config };
+    let mut engine = file.engine_on(&opened, &device, config)?;
     note(&dim(&loaded(&file.path, &engine, started), stderr_colours()));
     let bandwidth = engine.copy_bandwidth().map_err(engine_error)?;
     let weights = weight_bytes(&file, &engine)?;

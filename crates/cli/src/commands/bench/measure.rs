@@ -10,7 +10,10 @@ use zinc_graph::backend::KvFormat;
 use zinc_graph::report::{Report, ReportFor};
 
 use crate::failure::Failure;
-use crate::session::{ModelFile, engine_error};
+use crate::session::{ModelFile, SNAPSHOT_TOKENS, engine_error};
+
+/// Steps with few tokens of prompts, since the engine does not know yet how long they take.
+const UNMEASURED_STEPS: u32 = 16;
 
 /// Tokens per second, one figure a run.
 #[derive(Clone, Debug, Default)]
@@ -70,36 +73,66 @@ pub(super) fn prefill(engine: &mut Engine, n_tokens: u32, depth: u32, rep: u32) 
 }
 
 /// Tokens per second of `sequences` that generate `n_tokens` each side by side, all behind `depth` tokens.
+///
+/// Only steps count in which all generate. Those that begin first go on while the prompts of the others are computed, so
+/// they are a little further: [`steps_before_all`].
 pub(super) fn decode(engine: &mut Engine, n_tokens: u32, depth: u32, sequences: u32, rep: u32) -> Result<f64, Failure> {
-    let mut waiting: HashSet<RequestId> = HashSet::new();
+    let mut ids = Vec::new();
     for i in 0..sequences {
-        waiting.insert(submit(engine, depth.max(1), n_tokens + 1, rep.wrapping_mul(1009).wrapping_add(i))?);
+        // As many as the context has room for: they are cancelled once enough were counted.
+        ids.push(submit(engine, depth.max(1), u32::MAX, rep.wrapping_mul(1009).wrapping_add(i))?);
     }
-    let (mut start, mut counted) = (Instant::now(), 0u64);
-    let mut result = None;
-    while !engine.is_idle() {
+    let mut waiting: HashSet<RequestId> = ids.iter().copied().collect();
+    let (mut start, mut counted) = (None, 0u64);
+    let time = loop {
         for (id, event) in engine.step().map_err(engine_error)? {
             match event {
-                Event::Token(_) if waiting.is_empty() => counted += 1,
+                Event::Token(_) if start.is_some() => counted += 1,
                 Event::Token(_) => {
                     waiting.remove(&id);
-                    if waiting.is_empty() {
-                        start = Instant::now();
-                    }
                 }
                 Event::Done(done) => {
                     failed(&done.reason)?;
-                    // From here on fewer sequences run.
-                    if result.is_none() {
-                        result = Some((counted, start.elapsed()));
-                    }
+                    return Err(no_room(engine, n_tokens, sequences));
                 }
                 Event::Queued { .. } | Event::Prefill { .. } | Event::ChoiceDone { .. } => {}
             }
         }
+        match start {
+            None if waiting.is_empty() => start = Some(Instant::now()),
+            Some(start) if counted >= u64::from(n_tokens) * u64::from(sequences) => break start.elapsed(),
+            _ => {}
+        }
+    };
+    for id in ids {
+        engine.cancel(id);
     }
-    let (counted, time) = result.unwrap_or((counted, start.elapsed()));
     Ok(rate(counted, time))
+}
+
+/// A sequence came to the end of the context before enough was counted: nothing was measured.
+fn no_room(engine: &Engine, n_tokens: u32, sequences: u32) -> Failure {
+    let context = engine.limits().config.context_tokens;
+    Failure::failed(format!(
+        "{sequences} sequences did not generate {n_tokens} tokens each side by side: the first came to the end of its \
+         context of {context} tokens before that; try --context {}",
+        context.saturating_mul(2)
+    ))
+}
+
+/// Steps from the first token of the first of `sequences` until the last has one too, at most: as long as all prompts of
+/// `depth` tokens are computed in what the others leave of steps of `step_tokens`.
+pub(super) fn steps_before_all(sequences: u32, depth: u32, step_tokens: u32) -> u32 {
+    if depth <= 1 {
+        return 0;
+    }
+    // Beside `n` that generate, a step has room for so many tokens of prompts.
+    let beside = |n: u32| f64::from(depth) / f64::from(step_tokens.saturating_sub(n).max(1));
+    let steps: f64 = (1..sequences).map(beside).sum();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before it is cut")]
+    let steps = steps.ceil().min(f64::from(u32::MAX)) as u32;
+    let cut = depth / SNAPSHOT_TOKENS;
+    if sequences > 1 { steps.saturating_add(cut).saturating_add(UNMEASURED_STEPS) } else { 0 }
 }
 
 fn rate(n: u64, time: Duration) -> f64 {
@@ -121,4 +154,27 @@ fn submit(engine: &mut Engine, n_prompt: u32, n_tokens: u32, seed: u32) -> Resul
     let prompt = (0..n_prompt).map(varied).collect();
     let request = Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) };
     engine.submit(request).map_err(engine_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steps_before_all;
+
+    #[test]
+    fn sequences_that_begin_first_wait_for_the_prompts_of_the_others() {
+        // Sequences, depth, tokens of a step; steps.
+        for (sequences, depth, step_tokens, least, most) in [
+            (1, 4096, 512, 0, 0),
+            (64, 0, 512, 0, 0),
+            (64, 1, 512, 0, 0),
+            // 63 prompts of 128 tokens in steps with room for 511 to 449 of them.
+            (64, 128, 512, 16, 40),
+            (64, 4096, 512, 63 * 8, 700),
+            // The last prompts are computed in a few tokens a step.
+            (512, 128, 512, 128, 2000),
+        ] {
+            let steps = steps_before_all(sequences, depth, step_tokens);
+            assert!((least..=most).contains(&steps), "{sequences} x {depth}: {steps}");
+        }
+    }
 }
