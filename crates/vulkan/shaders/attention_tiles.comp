@@ -81,7 +81,7 @@ void main() {
         subgroupBarrier();
         [[unroll]] for (uint n = 0; n < ELEMENTS; n++) {
             uint e = n * SUBGROUP + lane, t = first + min(row0 + e / TILE, count - 1);
-            shares[own + e] = float16_t(clamp(scale * q.v[(t * n_heads + head) * HEAD + d * TILE + e % TILE], -65504.0, 65504.0));
+            shares[own + e] = float16_t(clamp(q.v[(t * n_heads + head) * HEAD + d * TILE + e % TILE], -65504.0, 65504.0));
         }
         subgroupBarrier();
         coopMatLoad(query[d], shares, own, TILE, gl_CooperativeMatrixLayoutRowMajor);
@@ -128,7 +128,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < COLUMNS; i++) {
             uint c = i * LANES + lane % LANES, j = k0 + c;
             bool seen = j <= position && (window == 0 || j + window > position);
-            float s = scores[own + row * KEYS + c];
+            float s = scale * scores[own + row * KEYS + c];
             if (softcap > 0) s = softcap * tanh_of(s / softcap);
             score[i] = seen ? s : -1e30;
             highest = max(highest, score[i]);

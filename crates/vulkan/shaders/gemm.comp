@@ -14,6 +14,7 @@ layout(constant_id = 14) const uint X_ROUNDED = 0;
 layout(constant_id = 15) const uint Y_ROUNDED = 0;
 const uint ELEMENTS = TILE * TILE / SUBGROUP;    // of a matrix that a lane has
 const uint GROUP = TILE, PER_EIGHT = 1;
+const uint LEAST_W = WORKGROUP / SUBGROUP * TILE * TILE / 4; // a matrix of sums for each subgroup
 #define VALUE uvec4
 #define PUT(tile, at, a, b) tile[at] = uvec4(halves_of(a), halves_of(b));
 #define BOUNDED(v) clamp(v, -65504.0, 65504.0)
@@ -34,8 +35,6 @@ uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x
 
 const uint MI = WM / TILE, NI = WN / TILE;
 const uint PARTS = BM / WM * (BN / WN), BK_OWN = BK / SPLIT;
-shared float out_tile[WORKGROUP / SUBGROUP * TILE * TILE];
-
 #define Sums coopmat<float, gl_ScopeSubgroup, TILE, TILE, gl_MatrixUseAccumulator>
 
 void wait() {
@@ -46,15 +45,18 @@ void wait() {
 const uint JOINED = ELEMENTS / SPLIT;
 float joined[MATRICES * JOINED];
 
-// A lane's elements of the sum of matrix m that `part` makes, from those of its subgroups. Trip counts are constants here and
-// below: a loop that is not unrolled would put the sums into memory, for the whole kernel.
+// A lane's elements of the sum of matrix m that `part` makes, from those of its subgroups. They pass through the tile of weights,
+// which is done with. Trip counts are constants here and below: a loop that is not unrolled would put the sums into memory, for
+// the whole kernel.
 void join(Sums own, uint part, uint z, uint m) {
-    coopMatStore(own, out_tile, gl_SubgroupID * TILE * TILE, TILE, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatStore(own, tile_w, gl_SubgroupID * (TILE * TILE / 4), TILE / 4, gl_CooperativeMatrixLayoutColumnMajor);
     wait();
     [[unroll]] for (uint n = 0; n < JOINED; n++) {
         float v = 0;
-        [[unroll]] for (uint s = 0; s < SPLIT; s++)
-            v += out_tile[(s * PARTS + part) * TILE * TILE + (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID];
+        [[unroll]] for (uint s = 0; s < SPLIT; s++) {
+            uint e = (s * PARTS + part) * TILE * TILE + (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
+            v += uintBitsToFloat(tile_w[e / 4][e % 4]);
+        }
         joined[m * JOINED + n] = v;
     }
     wait();

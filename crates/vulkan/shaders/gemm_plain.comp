@@ -5,7 +5,7 @@
 #version 460
 #include "common/zinc.glsl"
 #include "common/gemm_constants.glsl"
-const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0;
+const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, LEAST_W = 0;
 #define VALUE vec4
 #define PUT(tile, at, a, b) { tile[2 * (at)] = a; tile[2 * (at) + 1] = b; }
 #define BOUNDED(v) v

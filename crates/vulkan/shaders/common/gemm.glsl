@@ -1,14 +1,15 @@
 // What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
 // memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
 // eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y. It has included dequant.glsl and
-// the parameters.
+// the parameters. LEAST_W is what else the tile of weights must hold.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
 // times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
 
 const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
 const uint STRIDE = BK / 8 + 1; // in eights: rows begin in different banks
-shared VALUE tile_w[BM * STRIDE * PER_EIGHT];
+const uint TILE_W = BM * STRIDE * PER_EIGHT;
+shared VALUE tile_w[TILE_W > LEAST_W ? TILE_W : LEAST_W];
 shared VALUE tile_x[BN * STRIDE * PER_EIGHT];
 
 // Units of weights, where they lie within a step, or else halves of them, and eights of x that a thread fetches.
@@ -41,7 +42,7 @@ bool find_tokens() {
     count = groups.v[tile + 2];
     return true;
 }
-// Row of y of token n of the tile; tokens that are not there count as the last.
+// Row of y of token n of the tile; tokens that are not there count as the last: to leave them out costs more than to make them.
 uint row_of(uint n) {
     n = start + min(n, count - 1);
     return EXPERTS == 0 ? n : groups.v[list_at + n];

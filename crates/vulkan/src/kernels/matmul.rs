@@ -407,9 +407,11 @@ impl Recorder<'_> {
                 let parts = (tile.rows / tile.part_rows) * (tile.tokens / tile.part_tokens);
                 // Half as many columns until they fit the row and shared memory.
                 let fits = |tile: &Tile| {
-                    let staged = 2 * (tile.rows + tile.tokens) * (tile.columns + 8);
+                    let of_row = 2 * (tile.columns + 8);
+                    // The sums of its subgroups pass through the tile of weights.
                     let sums = 4 * parts * tile.split * matrix * matrix;
-                    n_in.is_multiple_of(tile.columns) && staged + sums + SHARED_LEAVE <= self.traits.shared_bytes
+                    let bytes = (tile.rows * of_row).max(sums) + tile.tokens * of_row + SHARED_LEAVE;
+                    n_in.is_multiple_of(tile.columns) && bytes <= self.traits.shared_bytes
                 };
                 while tile.columns > UNIT && !fits(&tile) {
                     tile.columns /= 2;
