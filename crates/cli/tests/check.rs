@@ -147,18 +147,19 @@ fn a_benchmark_is_compared_with_an_earlier_one() {
     assert!(code == 2 && stderr.contains("zinc bench --json > FILE"), "{stderr}");
 }
 
-/// Their prompts take several steps, in which the first generate already: more than the tokens that are to be counted.
+/// Prompts of many sequences take several steps, in which the first generate already: more than the tokens that are to be
+/// counted. A prompt behind others would be computed in one step with them.
 #[test]
-fn sequences_are_measured_while_all_of_them_generate() {
+fn every_figure_of_a_benchmark_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny();
-    let args = ["bench", "-m", model.to_str().unwrap(), "--device", "cpu", "--pp", "0", "--tg", "2", "--reps", "1"];
+    let args = ["bench", "-m", model.to_str().unwrap(), "--device", "cpu", "--pp", "8", "--tg", "2", "--reps", "1"];
     let args = [&args[..], &["-b", "1,16", "-d", "0,96", "--json"]].concat();
     let (code, text, stderr) = output(&mut zinc(folder.path(), &args));
     assert_eq!(code, 0, "{stderr}");
     let shown: Value = serde_json::from_str(&text).unwrap();
     let figures = shown["figures"].as_array().unwrap();
-    assert_eq!(figures.len(), 4);
+    assert_eq!(figures.len(), 6);
     for figure in figures {
         assert!(figure["min_tok_s"].as_f64().unwrap() > 0.0, "{text}");
     }

@@ -47,26 +47,33 @@ pub(super) fn weight_bytes(file: &ModelFile, engine: &Engine) -> Result<u64, Fai
 }
 
 /// Tokens per second of a prompt of `n_tokens` behind `depth` others.
+///
+/// The others are a request before, whose pages this one takes over. What it did not get from there, since pages and
+/// snapshots end where they end, counts as a part of the prompt.
 pub(super) fn prefill(engine: &mut Engine, n_tokens: u32, depth: u32, rep: u32) -> Result<f64, Failure> {
-    submit(engine, depth + n_tokens, 1, rep)?;
-    let mut start = Instant::now();
-    let mut at = 0;
+    // Shared with nothing else: other runs have the same ids.
+    let cache = PromptCache::Salted(fastrand::u64(..));
+    if depth > 0 {
+        let before = request(engine, depth, 1, rep);
+        let id = engine.submit(Request { cache, boundaries: vec![depth], ..before }).map_err(engine_error)?;
+        computed_of(engine, id)?;
+    }
+    let prompt = request(engine, depth + n_tokens, 1, rep);
+    let start = Instant::now();
+    let id = engine.submit(Request { cache, ..prompt }).map_err(engine_error)?;
+    let computed = computed_of(engine, id)?;
+    Ok(rate(computed, start.elapsed()))
+}
+
+/// Runs a request to its end: the tokens of its prompt that were computed for it.
+fn computed_of(engine: &mut Engine, request: RequestId) -> Result<u64, Failure> {
+    let mut computed = 0;
     loop {
-        for (_, event) in engine.step().map_err(engine_error)? {
+        for (id, event) in engine.step().map_err(engine_error)? {
             match event {
-                Event::Prefill { computed, .. } => {
-                    // A step may pass the depth; what is beyond it counts as a part of the prompt.
-                    if at < depth && computed >= depth && depth > 0 {
-                        start = Instant::now();
-                        at = computed;
-                    }
-                }
-                Event::Done(done) => {
-                    failed(&done.reason)?;
-                    let counted = depth + n_tokens - if depth > 0 { at } else { 0 };
-                    return Ok(rate(u64::from(counted), start.elapsed()));
-                }
-                Event::Queued { .. } | Event::Token(_) | Event::ChoiceDone { .. } => {}
+                Event::Prefill { cached, total, .. } => computed = u64::from(total - cached),
+                Event::Done(done) if id == request => return failed(&done.reason).map(|()| computed),
+                _ => {}
             }
         }
     }
@@ -80,7 +87,8 @@ pub(super) fn decode(engine: &mut Engine, n_tokens: u32, depth: u32, sequences: 
     let mut ids = Vec::new();
     for i in 0..sequences {
         // As many as the context has room for: they are cancelled once enough were counted.
-        ids.push(submit(engine, depth.max(1), u32::MAX, rep.wrapping_mul(1009).wrapping_add(i))?);
+        let request = request(engine, depth.max(1), u32::MAX, rep.wrapping_mul(1009).wrapping_add(i));
+        ids.push(engine.submit(request).map_err(engine_error)?);
     }
     let mut waiting: HashSet<RequestId> = ids.iter().copied().collect();
     let (mut start, mut counted) = (None, 0u64);
@@ -146,14 +154,13 @@ fn failed(reason: &FinishReason) -> Result<(), Failure> {
     }
 }
 
-/// A request of `n_prompt` varied ids.
-fn submit(engine: &mut Engine, n_prompt: u32, n_tokens: u32, seed: u32) -> Result<RequestId, Failure> {
+/// A request of `n_prompt` varied ids, which shares nothing.
+fn request(engine: &Engine, n_prompt: u32, n_tokens: u32, seed: u32) -> Request {
     let n_vocab = engine.model().n_vocab;
     let varied =
         |i: u32| (i.wrapping_add(1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(97_003)) >> 7) % n_vocab;
     let prompt = (0..n_prompt).map(varied).collect();
-    let request = Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) };
-    engine.submit(request).map_err(engine_error)
+    Request { cache: PromptCache::Off, ..Request::greedy(prompt, n_tokens) }
 }
 
 #[cfg(test)]
