@@ -41,8 +41,12 @@ export function toggleSidebar(state) {
   state.sidebar = !state.sidebar;
   if (!matchMedia("(max-width: 800px)").matches) set({ sidebar: state.sidebar });
   changed();
-  // The button that was pressed has gone; its counterpart takes the focus.
-  setTimeout(() => document.querySelector('[aria-label$="chats"].icon-button')?.focus());
+  // What had the focus may have gone, as the button that was pressed has; then its counterpart takes it.
+  setTimeout(() => {
+    if (document.activeElement === document.body) {
+      document.querySelector('[aria-label$="chats"].icon-button')?.focus();
+    }
+  });
 }
 
 function Header({ state }) {

@@ -76,9 +76,14 @@ export default function suite(scenario) {
       await chat.page.locator(".row", { hasText: "Renamed" }).waitFor();
       await keyboard.press("Control+B");
       await chat.page.locator(".sidebar").waitFor({ state: "detached" });
+      // The row that had the focus has gone.
+      await chat.page.waitForFunction(() => document.activeElement.getAttribute("aria-label") === "Show chats");
       await keyboard.press("Shift+Escape");
-      // The focus moves when the page has been drawn without its sidebar.
       await chat.page.waitForFunction(() => document.activeElement.id === "composer-text");
+      await keyboard.press("Control+B");
+      await chat.page.locator(".sidebar").waitFor();
+      await keyboard.type("still here");
+      assert.equal(await chat.box().inputValue(), "still here");
     },
   );
 
