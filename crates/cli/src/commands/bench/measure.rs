@@ -131,7 +131,7 @@ fn no_room(engine: &Engine, n_tokens: u32, sequences: u32) -> Failure {
 /// Steps from the first token of the first of `sequences` until the last has one too, at most: as long as all prompts of
 /// `depth` tokens are computed in what the others leave of steps of `step_tokens`.
 pub(super) fn steps_before_all(sequences: u32, depth: u32, step_tokens: u32) -> u32 {
-    if depth <= 1 {
+    if depth <= 1 || sequences <= 1 {
         return 0;
     }
     // Beside `n` that generate, a step has room for so many tokens of prompts.
@@ -139,8 +139,8 @@ pub(super) fn steps_before_all(sequences: u32, depth: u32, step_tokens: u32) -> 
     let steps: f64 = (1..sequences).map(beside).sum();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before it is cut")]
     let steps = steps.ceil().min(f64::from(u32::MAX)) as u32;
-    let cut = depth / SNAPSHOT_TOKENS;
-    if sequences > 1 { steps.saturating_add(cut).saturating_add(UNMEASURED_STEPS) } else { 0 }
+    // Snapshots cut steps.
+    steps.saturating_add(depth / SNAPSHOT_TOKENS).saturating_add(UNMEASURED_STEPS)
 }
 
 fn rate(n: u64, time: Duration) -> f64 {
