@@ -140,9 +140,9 @@ impl Tuning {
         match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
             // sequences: 501, on matrix cores 288; 3: 521; 4: 648 with rows doubled, 636 without, on matrix cores 650. 16
-            // sequences: 2,490 with this tile, 2,286 with 32x16x256; 32: 3,818, with subgroups of 32 x 32 3,597, with 32x32x256
-            // less again; 64: 4,906, with 128x64x64 4,166. Prompt: 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and
-            // 64 x 32 9,775.
+            // sequences: 2,490 with this tile, 2,286 with 32x16x256; 32: 3,818, with subgroups of 32 x 32 3,597; an earlier
+            // kernel had 3,948 so, and 3,646 with 32x32x256. 64 with that kernel: 5,328, with subgroups of 32 x 64 5,148.
+            // Prompt: 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
                 tiles: [
                     Tile::new([64, 16, 128], [32, 16], 4, 200),

@@ -33,8 +33,7 @@ const THREADS_MAX: usize = 16;
 /// Places of the ring for each thread: one to fill, the others filled or on their way, so that no thread waits while
 /// copies are submitted.
 const PLACES_PER_THREAD: usize = 4;
-/// The part of the ring that one submission holds at most: a quarter, so that the threads have places while it runs. One
-/// thread submits, and a submission costs about the same for one block as for many.
+/// The part of the ring that one submission holds at most: a quarter, so that the threads have places while it runs.
 const SUBMIT_PART: usize = 4;
 
 const _: () = assert!(BLOCK_BYTES * THREADS_MAX * PLACES_PER_THREAD <= 64 << 20, "host memory beyond the file's map");
