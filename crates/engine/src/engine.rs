@@ -263,9 +263,9 @@ impl Engine {
         self.ledger.tally.n_steps += 1;
         let mut outputs = Vec::with_capacity(chunks.len());
         let mut row = 0;
-        for chunk in chunks {
+        for chunk in &chunks {
             // Whoever was cancelled meanwhile is gone, but its row is there.
-            if self.complete(&chunk) && chunk.is_output {
+            if self.complete(chunk) && chunk.is_output {
                 outputs.push((chunk.id, row));
             }
             row += usize::from(chunk.is_output);
@@ -273,6 +273,9 @@ impl Engine {
         let choices = self.choose(plan, &outputs)?;
         for ((id, _), choice) in outputs.into_iter().zip(choices) {
             self.advance(id, choice);
+        }
+        if !is_new_plan && self.profile.is_none() {
+            self.scheduler.observe(&chunks, (self.clock)().saturating_duration_since(launched));
         }
         Ok(())
     }

@@ -54,6 +54,10 @@ pub struct Running {
     pub sequence: Sequence,
     /// Its pages and slot.
     pub kv: Allocation,
+    /// Where those that decode take turns, the lowest come first.
+    pub(crate) turn: u64,
+    /// It decodes and has no part in the step that was chosen last.
+    pub(crate) is_left_out: bool,
 }
 
 impl Sequence {

@@ -31,6 +31,8 @@ pub struct Stats {
     pub prefix_hit_tokens: u64,
     /// Sequences that lost their pages and had to wait again.
     pub n_preemptions: u64,
+    /// Steps that some of those that decode were left out of, since fewer at a time are faster.
+    pub n_rotated_steps: u64,
     /// Tokens computed in chunks: prompts, and what had to be computed once more.
     pub prefill_tokens: u64,
     /// Tokens chosen.
@@ -86,6 +88,7 @@ impl Tally {
             prefix_query_tokens: counters.prefix_query_tokens,
             prefix_hit_tokens: counters.prefix_hit_tokens,
             n_preemptions: counters.n_preemptions,
+            n_rotated_steps: counters.n_rotated_steps,
             prefill_tokens: counters.prefill_tokens,
             generated_tokens: counters.generated_tokens,
             n_steps: self.n_steps,

@@ -231,6 +231,7 @@ const ENGINE: [Row; 30] = [
     ("zinc_generation_tokens_total", "counter", "Tokens chosen.", |s| s.generated_tokens as f64),
     ("vllm:generation_tokens_total", "counter", "Tokens chosen.", |s| s.generated_tokens as f64),
     ("zinc_engine_steps_total", "counter", "Steps of the engine.", |s| s.n_steps as f64),
+    ("zinc_rotated_steps_total", "counter", "Those that left sequences out for speed.", |s| s.n_rotated_steps as f64),
     ("zinc_requests_done_total", "counter", "Requests that came to their end.", |s| s.n_done as f64),
     ("zinc_requests_cancelled_total", "counter", "Requests that were cancelled.", |s| s.n_cancelled as f64),
     ("zinc_requests_failed_total", "counter", "Requests that failed.", |s| s.n_failed as f64),

@@ -15,6 +15,8 @@ pub struct Counters {
     pub prefix_hit_tokens: u64,
     /// Sequences that lost their pages and had to wait again.
     pub n_preemptions: u64,
+    /// Steps that some of those that decode were left out of, since fewer at a time are faster.
+    pub n_rotated_steps: u64,
     /// Tokens computed in chunks: prompts, and what had to be computed once more.
     pub prefill_tokens: u64,
     /// Tokens chosen.

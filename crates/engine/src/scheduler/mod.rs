@@ -8,19 +8,22 @@
 //!
 //! Each step has one budget of tokens. Sequences that decode take one token each, first; what is
 //! left goes to prompts in order of arrival, so a long prompt is computed in chunks beside the
-//! decodes, and no more of it than the caller allows beside them. Nothing here knows a graph or a
-//! model: it counts pages and tokens.
+//! decodes, and no more of it than the caller allows beside them. Where all decode and fewer at a time
+//! were measured to be faster ([`rotation`]), they take turns. Nothing here knows a graph or a model:
+//! it counts pages and tokens.
 
 mod counters;
+mod rotation;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use counters::{Counters, Load};
 
 use crate::kv::{Allocation, Kv, KvError, KvLimits, OutOfPages, Pool, Spare, StateCopy, pages_for};
 use crate::request::{FinishReason, RequestId, SequenceId};
 use crate::sequence::{Running, Sequence};
+use rotation::Rotation;
 
 /// What the scheduler stays inside, fixed at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,9 @@ pub struct Scheduler {
     pub(crate) running: Vec<Running>,
     /// Waiting requests that have not begun.
     n_queued: usize,
+    rotation: Rotation,
+    /// The next [`Running::turn`].
+    next_turn: u64,
     counters: Counters,
 }
 
@@ -75,6 +81,8 @@ impl Scheduler {
             waiting: VecDeque::new(),
             running: Vec::new(),
             n_queued: 0,
+            rotation: Rotation::new(limits.kv.n_slots),
+            next_turn: 0,
             counters: Counters::default(),
         }
     }
@@ -104,17 +112,12 @@ impl Scheduler {
     /// [`Scheduler::claim`].
     pub fn schedule(&mut self, now: Instant, prefill_tokens: u32) -> Vec<Chunk> {
         self.admit(now);
-        let mut chunks = Vec::with_capacity(self.running.len());
-        let mut index = 0;
-        while index < self.running.len() {
-            let is_decode = self.running[index].sequence.n_pending() == 1;
-            // The first goes on in any case, be it by a token.
-            let has_room = (is_decode || index == 0) && self.make_room(index);
-            if is_decode && has_room {
-                let id = self.running[index].sequence.id;
-                chunks.push(Chunk { id, n_tokens: 1, is_output: true });
-            }
-            index += 1;
+        self.take_turns();
+        let mut chunks = self.decodes();
+        if chunks.is_empty() && self.running.iter().any(|running| running.is_left_out) {
+            // Whose turn it was gave up their pages: those before them go on.
+            self.running.iter_mut().for_each(|running| running.is_left_out = false);
+            chunks = self.decodes();
         }
         let n_decodes = u32::try_from(chunks.len()).expect("no more run than there are slots");
         let left = self.limits.step_tokens - n_decodes;
@@ -132,12 +135,61 @@ impl Scheduler {
         chunks
     }
 
+    /// Says who is left out of this step so that the others are faster: nobody unless all decode, and nobody twice in a row.
+    fn take_turns(&mut self) {
+        let n = self.running.len();
+        let n_left_out = self.running.iter().filter(|running| running.is_left_out).count();
+        self.running.iter_mut().for_each(|running| running.is_left_out = false);
+        if !self.running.iter().all(|running| running.sequence.n_pending() == 1) {
+            return;
+        }
+        let n_decodes = self.rotation.n_decodes(n);
+        // Fewer may be chosen than were left out of the last step if others have ended since.
+        if n_decodes == n || n_decodes < n_left_out {
+            return;
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_unstable_by_key(|&index| self.running[index].turn);
+        for &index in &order[..n_decodes] {
+            self.running[index].turn = self.next_turn;
+            self.next_turn += 1;
+        }
+        for &index in &order[n_decodes..] {
+            self.running[index].is_left_out = true;
+        }
+        self.counters.n_rotated_steps += 1;
+    }
+
+    /// A token for each that decodes and is not left out, in order of arrival, with room for it.
+    fn decodes(&mut self) -> Vec<Chunk> {
+        let mut chunks = Vec::with_capacity(self.running.len());
+        let mut index = 0;
+        while index < self.running.len() {
+            let Running { sequence, is_left_out, .. } = &self.running[index];
+            let (id, is_decode) = (sequence.id, sequence.n_pending() == 1);
+            // The first goes on in any case, be it by a token.
+            let has_room = !is_left_out && (is_decode || index == 0) && self.make_room(index);
+            if is_decode && has_room {
+                chunks.push(Chunk { id, n_tokens: 1, is_output: true });
+            }
+            index += 1;
+        }
+        chunks
+    }
+
+    /// A step of these chunks took that long, from when they were chosen until the tokens that it gave were.
+    pub fn observe(&mut self, chunks: &[Chunk], took: Duration) {
+        if !chunks.is_empty() && chunks.iter().all(|chunk| chunk.n_tokens == 1 && chunk.is_output) {
+            self.rotation.observe(chunks.len(), took);
+        }
+    }
+
     /// How many of its next `n_tokens` tokens a running sequence can compute in one step; those have room then.
     fn reach(&mut self, index: usize, n_tokens: u32) -> u32 {
         let n_tokens = self.up_to_snapshot(&self.running[index].sequence, n_tokens);
         // So that others do not lose what they have in the next step.
         let of_others = self.n_growing() - u32::from(self.kv.is_window_growing(&self.running[index].kv));
-        let Running { sequence, kv } = &mut self.running[index];
+        let Running { sequence, kv, .. } = &mut self.running[index];
         self.kv.reach(kv, sequence.n_computed + n_tokens, of_others).saturating_sub(sequence.n_computed)
     }
 
@@ -174,7 +226,8 @@ impl Scheduler {
                     self.counters.begun(&sequence);
                 }
                 let index = self.running.partition_point(|r| r.sequence.id < sequence.id);
-                self.running.insert(index, Running { sequence, kv });
+                self.running.insert(index, Running { sequence, kv, turn: self.next_turn, is_left_out: false });
+                self.next_turn += 1;
             }
         }
     }
@@ -183,7 +236,7 @@ impl Scheduler {
     /// had to give up its own.
     fn make_room(&mut self, index: usize) -> bool {
         loop {
-            let Running { sequence, kv } = &mut self.running[index];
+            let Running { sequence, kv, .. } = &mut self.running[index];
             if self.kv.grow(kv, sequence.n_computed + 1).is_ok() {
                 return true;
             }
@@ -197,7 +250,7 @@ impl Scheduler {
     }
 
     fn preempt(&mut self, index: usize) {
-        let Running { mut sequence, kv } = self.running.remove(index);
+        let Running { mut sequence, kv, .. } = self.running.remove(index);
         self.kv.release(kv);
         sequence.n_computed = 0;
         self.counters.n_preemptions += 1;
@@ -222,7 +275,7 @@ impl Scheduler {
     /// the sequence does not run any more.
     pub fn complete(&mut self, chunk: &Chunk) -> Option<bool> {
         let index = self.index_of(chunk.id)?;
-        let Running { sequence, kv } = &mut self.running[index];
+        let Running { sequence, kv, .. } = &mut self.running[index];
         let end = sequence.n_computed + chunk.n_tokens;
         let snapshot = self.limits.kv.n_snapshots > 0 && end == sequence.next_snapshot(self.limits.snapshot_tokens);
         if sequence.n_pending() > 1 {
@@ -295,7 +348,7 @@ impl Scheduler {
 
     fn take(&mut self, id: SequenceId) -> Option<Sequence> {
         if let Some(index) = self.index_of(id) {
-            let Running { sequence, kv } = self.running.remove(index);
+            let Running { sequence, kv, .. } = self.running.remove(index);
             self.kv.release(kv);
             return Some(sequence);
         }

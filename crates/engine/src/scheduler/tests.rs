@@ -1,5 +1,8 @@
 //! Scheduling by hand: who gets what in which step.
 
+use std::collections::BTreeMap;
+
+use super::rotation::tests::with_falls;
 use super::*;
 use crate::request::Request;
 use crate::sequence::Bounds;
@@ -198,8 +201,140 @@ fn deadlines_are_told_of_whoever_has_one() {
     scheduler.submit(late(0, Some(now))).unwrap();
     scheduler.submit(late(1, None)).unwrap();
     scheduler.submit(late(2, Some(now))).unwrap();
-    scheduler.submit(late(3, Some(now + std::time::Duration::from_secs(1)))).unwrap();
+    scheduler.submit(late(3, Some(now + Duration::from_secs(1)))).unwrap();
     scheduler.schedule(now, 32);
     assert_eq!(scheduler.load().n_running, 1);
     assert_eq!(scheduler.expired(now), [RequestId(0), RequestId(2)]);
+}
+
+/// Sequences that decode on a device whose steps take what [`with_falls`] says.
+struct Decoding {
+    scheduler: Scheduler,
+    seconds: f64,
+    /// Tokens of each sequence.
+    n_tokens: BTreeMap<u64, u32>,
+    left_out: Vec<SequenceId>,
+}
+
+impl Decoding {
+    fn new(n: u64) -> Decoding {
+        let kv = KvLimits { n_pages: 64 * 200, n_slots: 64, ..LIMITS.kv };
+        let scheduler = Scheduler::new(SchedulerLimits { kv, step_tokens: 64, queue_max: 64, ..LIMITS });
+        let mut decoding = Decoding { scheduler, seconds: 0.0, n_tokens: BTreeMap::new(), left_out: Vec::new() };
+        (0..n).for_each(|id| decoding.join(id));
+        decoding
+    }
+
+    /// A prompt of one token: there is nothing to do before its first step but to start.
+    fn join(&mut self, id: u64) {
+        let bounds = Bounds { context_tokens: 3000, n_vocab: 1000 };
+        let request = Request::greedy(vec![1], 3000);
+        let sequence = Sequence::new(RequestId(id), request, bounds, Instant::now()).unwrap();
+        self.scheduler.submit(sequence).unwrap();
+        self.n_tokens.insert(id, 0);
+    }
+
+    fn leave(&mut self, id: u64) {
+        self.scheduler.remove(SequenceId { request: RequestId(id), choice: 0 }).unwrap();
+        self.n_tokens.remove(&id);
+    }
+
+    fn step(&mut self) {
+        let now = Instant::now();
+        let chunks = self.scheduler.schedule(now, 64);
+        for chunk in &chunks {
+            self.scheduler.complete(chunk).unwrap();
+            assert!(self.scheduler.accept(chunk.id, 1, now).is_none());
+            *self.n_tokens.get_mut(&chunk.id.request.0).unwrap() += 1;
+        }
+        let ids = self.scheduler.running.iter().map(|r| r.sequence.id);
+        let left_out: Vec<_> = ids.filter(|id| chunks.iter().all(|chunk| chunk.id != *id)).collect();
+        let twice: Vec<_> = left_out.iter().filter(|id| self.left_out.contains(id)).collect();
+        assert!(twice.is_empty(), "left out twice in a row: {twice:?}");
+        self.left_out = left_out;
+        let seconds = with_falls(chunks.len()) * 1e-3;
+        self.seconds += seconds;
+        self.scheduler.observe(&chunks, Duration::from_secs_f64(seconds));
+    }
+
+    fn steps(&mut self, n_steps: u32) {
+        (0..n_steps).for_each(|_| self.step());
+    }
+
+    /// Tokens of whoever is behind, and of whoever is ahead.
+    fn spread(&self) -> (u32, u32) {
+        let n_tokens = self.n_tokens.values();
+        (*n_tokens.clone().min().unwrap(), *n_tokens.max().unwrap())
+    }
+}
+
+#[test]
+fn whoever_takes_turns_gets_as_many_tokens_as_the_others() {
+    for n in [17, 19, 24, 33, 40, 63] {
+        let mut decoding = Decoding::new(n);
+        for _ in 0..1000 {
+            decoding.step();
+            let (least, most) = decoding.spread();
+            assert!(most - least <= 1, "{n} sequences: {:?}", decoding.n_tokens);
+        }
+        let n_rotated = decoding.scheduler.counters().n_rotated_steps;
+        let is_rotating = [17, 19, 33, 40].contains(&n);
+        assert!(if is_rotating { n_rotated > 980 } else { n_rotated < 20 }, "{n} sequences: {n_rotated} steps");
+    }
+}
+
+#[test]
+fn nobody_is_left_out_twice_when_others_join_and_leave() {
+    let mut decoding = Decoding::new(19);
+    // Times of every number, so that all steps are chosen from what is known.
+    (19..64).for_each(|id| {
+        decoding.steps(10);
+        decoding.join(id);
+    });
+    decoding.steps(10);
+    (40..64).for_each(|id| decoding.leave(id));
+    decoding.steps(7);
+    assert_eq!(decoding.left_out.len(), 8, "40 sequences, of which 32 decode");
+    // All of those left out stay and most others go.
+    let first = |request| SequenceId { request: RequestId(request), choice: 0 };
+    let others: Vec<u64> = (0..40).filter(|&id| !decoding.left_out.contains(&first(id))).collect();
+    others[..31].iter().for_each(|&id| decoding.leave(id));
+    decoding.steps(5);
+    (64..74).for_each(|id| decoding.join(id));
+    decoding.step();
+    for id in 74..1000 {
+        decoding.join(id);
+        decoding.steps(1 + (id as u32 * 7) % 5);
+        let gone = *decoding.n_tokens.keys().nth(id as usize % decoding.n_tokens.len()).unwrap();
+        decoding.leave(gone);
+        decoding.steps((id as u32 * 11) % 3);
+    }
+    assert!(decoding.scheduler.counters().n_rotated_steps > 1000);
+}
+
+#[test]
+fn another_sequence_never_makes_all_slower() {
+    let mut best = 0.0f64;
+    for n in 1..=64 {
+        let mut decoding = Decoding::new(n);
+        decoding.steps(200);
+        let (before, begun) = (decoding.n_tokens.values().sum::<u32>(), decoding.seconds);
+        decoding.steps(512);
+        let n_tokens = decoding.n_tokens.values().sum::<u32>() - before;
+        let rate = f64::from(n_tokens) / (decoding.seconds - begun);
+        assert!(rate > 0.99 * best, "{n} sequences: {rate} tokens per second, fewer had {best}");
+        best = best.max(rate);
+    }
+    assert!((4_900.0..5_000.0).contains(&best), "64 in 13 ms: {best}");
+}
+
+#[test]
+fn a_prompt_ends_the_turns() {
+    let mut decoding = Decoding::new(17);
+    decoding.steps(30);
+    assert_eq!(decoding.left_out.len(), 1);
+    decoding.scheduler.submit(sequence(17, 100, 5)).unwrap();
+    let chunks = decoding.scheduler.schedule(Instant::now(), 40);
+    let n_tokens: Vec<u32> = chunks.iter().map(|chunk| chunk.n_tokens).collect();
+    assert_eq!(n_tokens, [vec![1; 17], vec![40]].concat());
 }

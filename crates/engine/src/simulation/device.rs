@@ -2,6 +2,8 @@
 //! a wrong page, a page too early or a wrong recurrent state shows in everything that follows. Layers with
 //! a window keep the same hashes in their own pages, and all that a step sees of them is looked at.
 
+use std::time::Duration;
+
 use zinc_graph::Batch;
 use zinc_graph::batch::PageGroup;
 
@@ -116,4 +118,28 @@ pub(super) fn grown(hash: u64, tokens: &[u32]) -> u64 {
 /// The hash before any token.
 pub(super) const fn empty() -> u64 {
     NOTHING
+}
+
+/// What steps cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Costs {
+    /// As much for 5 tokens as for 8, and hardly less for one than for 4: fewer at a time are often faster.
+    Buckets,
+    /// As much for every token, and up to a tenth more now and then.
+    Linear,
+}
+
+impl Costs {
+    pub(super) fn of_seed(seed: u64) -> Costs {
+        if seed % 3 == 2 { Costs::Linear } else { Costs::Buckets }
+    }
+
+    /// The time of a step.
+    pub(super) fn step(self, n_tokens: u32, step: u64) -> Duration {
+        Duration::from_micros(match self {
+            Costs::Buckets if n_tokens <= 4 => 1000 + 10 * u64::from(n_tokens),
+            Costs::Buckets => 300 * u64::from(n_tokens.next_power_of_two()),
+            Costs::Linear => u64::from(n_tokens) * (1000 + after(step, 0) % 100),
+        })
+    }
 }

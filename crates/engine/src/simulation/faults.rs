@@ -18,6 +18,8 @@ pub(super) enum Fault {
     Starve,
     /// A copy of recurrent state is not carried out.
     LostCopy,
+    /// Whose turn it is is forgotten.
+    LostTurn,
 }
 
 impl Simulation {
@@ -39,6 +41,12 @@ impl Simulation {
                 if let Some(running) = self.scheduler.running.first_mut() {
                     let position = running.sequence.n_computed + crate::kv::PAGE_TOKENS;
                     self.scheduler.kv.advance(&mut running.kv, position);
+                }
+            }
+            Fault::LostTurn => {
+                for running in &mut self.scheduler.running {
+                    running.turn = running.sequence.id.request.0;
+                    running.is_left_out = false;
                 }
             }
             Fault::Starve | Fault::LostCopy => {}
@@ -100,4 +108,18 @@ fn a_leaked_page_of_a_window_is_found() {
 #[test]
 fn a_window_that_moves_too_early_is_found() {
     assert_eq!(n_found(Fault::WindowTooEarly, 50, 2000), n_windowed(50));
+}
+
+/// Those of the seeds where sequences take turns.
+fn n_rotating(n_seeds: u64, n_steps: u64) -> u64 {
+    let is_rotating = |&seed: &u64| simulate(seed, n_steps, None).scheduler.counters().n_rotated_steps > 100;
+    (0..n_seeds).filter(is_rotating).count() as u64
+}
+
+#[test]
+fn a_lost_turn_is_found() {
+    let n_rotating = n_rotating(50, 2000);
+    assert!(n_rotating > 10, "{n_rotating}");
+    let n_found = n_found(Fault::LostTurn, 50, 2000);
+    assert!(n_found >= n_rotating, "{n_found} of {n_rotating}");
 }

@@ -7,7 +7,7 @@ mod device;
 mod faults;
 mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use zinc_graph::Batch;
@@ -17,7 +17,7 @@ use crate::kv::{KvLimits, PAGE_TOKENS, PageId, Root, WindowLimits, pages_for, wi
 use crate::request::{RequestId, SequenceId};
 use crate::scheduler::{Chunk, Refusal, Scheduler, SchedulerLimits};
 use crate::sequence::Sequence;
-use device::Device;
+use device::{Costs, Device};
 use faults::Fault;
 use workload::Workload;
 
@@ -41,6 +41,11 @@ struct Simulation {
     alive: BTreeMap<SequenceId, Alive>,
     /// The first of the queue, and the step by which it must have begun.
     head: Option<(SequenceId, u64)>,
+    costs: Costs,
+    /// Who decodes and had no part in the last step.
+    left_out: BTreeSet<SequenceId>,
+    /// Preemptions up to the last step.
+    n_preemptions: u64,
     /// Holders of each page, counted anew each step, and whose it is.
     holders: Vec<(u32, Option<Root>)>,
     /// The same for pages of windows.
@@ -81,6 +86,9 @@ impl Simulation {
             outputs: Vec::new(),
             alive: BTreeMap::new(),
             head: None,
+            costs: Costs::of_seed(seed),
+            left_out: BTreeSet::new(),
+            n_preemptions: 0,
             holders: vec![(0, None); kv.n_pages as usize],
             window_holders: vec![0; kv.window.map_or(0, |window| window.n_pages) as usize],
             n_submitted: 0,
@@ -172,6 +180,8 @@ impl Simulation {
         if !chunks.is_empty() {
             self.compute(&chunks);
             self.land(&chunks, now);
+            let n_tokens = chunks.iter().map(|c| c.n_tokens).sum();
+            self.scheduler.observe(&chunks, self.costs.step(n_tokens, self.step));
         }
         self.check_memory();
         self.check_windows(1);
@@ -222,7 +232,7 @@ impl Simulation {
     }
 
     /// The budget is held, and whoever runs goes on.
-    fn check_chunks(&self, chunks: &[Chunk], prefill_tokens: u32) {
+    fn check_chunks(&mut self, chunks: &[Chunk], prefill_tokens: u32) {
         let n_tokens: u32 = chunks.iter().map(|c| c.n_tokens).sum();
         assert!(n_tokens <= self.limits.step_tokens, "the budget is held");
         assert_eq!(chunks.is_empty(), self.alive.is_empty(), "a step makes progress while anyone is alive");
@@ -230,16 +240,19 @@ impl Simulation {
         let n_prefill: u32 = chunks[n_decodes..].iter().map(|c| c.n_tokens).sum();
         assert!(n_decodes == 0 || n_prefill <= prefill_tokens, "prompts do not hold up who decodes");
         let mut n_chunks = 0;
+        let mut left_out = BTreeSet::new();
         for (index, running) in self.scheduler.running.iter().enumerate() {
             let id = running.sequence.id;
             let mut of_sequence = chunks.iter().filter(|c| c.id == id);
             let chunk = of_sequence.next();
             assert!(of_sequence.next().is_none(), "a sequence has one chunk");
             n_chunks += usize::from(chunk.is_some());
-            if running.sequence.n_pending() == 1 {
-                assert!(chunk.is_some_and(|c| c.n_tokens == 1 && c.is_output), "{id} decodes in every step");
+            let is_decode = running.sequence.n_pending() == 1;
+            match chunk {
+                Some(chunk) => assert!(!is_decode || chunk.n_tokens == 1 && chunk.is_output, "{id} decodes"),
+                None if is_decode => drop(left_out.insert(id)),
+                None => assert!(index > 0, "{id} came first and does not go on"),
             }
-            assert!(index > 0 || chunk.is_some(), "{id} came first and does not go on");
             let written = running.sequence.n_computed..running.sequence.n_computed + chunk.map_or(0, |c| c.n_tokens);
             for page in written.map(|position| position / PAGE_TOKENS) {
                 let page = running.kv.table.pages()[page as usize];
@@ -247,6 +260,23 @@ impl Simulation {
             }
         }
         assert_eq!(n_chunks, chunks.len(), "only running sequences have chunks");
+        self.check_turns(left_out, chunks.len());
+    }
+
+    /// Who decodes is left out only where all decode, by a step of a power of two, and goes on in the next.
+    fn check_turns(&mut self, left_out: BTreeSet<SequenceId>, n_chunks: usize) {
+        let twice: Vec<_> = left_out.intersection(&self.left_out).collect();
+        assert!(twice.is_empty(), "{twice:?} were left out twice in a row");
+        if !left_out.is_empty() {
+            let mut running = self.scheduler.running.iter();
+            assert!(running.all(|r| r.sequence.n_pending() == 1), "{left_out:?} were left out beside prompts");
+            // Fewer if some have just lost their pages.
+            let is_whole = n_chunks.is_power_of_two() && left_out.len() < n_chunks;
+            let has_preempted = self.scheduler.counters().n_preemptions > self.n_preemptions;
+            assert!(is_whole || has_preempted, "{left_out:?} were left out beside {n_chunks}");
+        }
+        self.n_preemptions = self.scheduler.counters().n_preemptions;
+        self.left_out = left_out;
     }
 
     /// Nobody overtakes, and nobody waits for ever.
@@ -377,6 +407,7 @@ struct Totals {
     n_ended: u64,
     n_refused: u64,
     n_preemptions: u64,
+    n_rotated_steps: u64,
     prefix_hit_tokens: u64,
     /// Those of seeds with windows.
     window_hit_tokens: u64,
@@ -400,6 +431,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, n_steps: u64) -> Totals {
         totals.n_refused += end.n_refused;
         totals.n_steps += end.step;
         totals.n_preemptions += end.scheduler.counters().n_preemptions;
+        totals.n_rotated_steps += end.scheduler.counters().n_rotated_steps;
         totals.prefix_hit_tokens += end.scheduler.counters().prefix_hit_tokens;
     }
     totals
@@ -420,6 +452,7 @@ fn invariants_hold_for_ten_million_steps() {
                 n_ended: sum.n_ended + totals.n_ended,
                 n_refused: sum.n_refused + totals.n_refused,
                 n_preemptions: sum.n_preemptions + totals.n_preemptions,
+                n_rotated_steps: sum.n_rotated_steps + totals.n_rotated_steps,
                 prefix_hit_tokens: sum.prefix_hit_tokens + totals.prefix_hit_tokens,
                 window_hit_tokens: sum.window_hit_tokens + totals.window_hit_tokens,
                 n_steps: sum.n_steps + totals.n_steps,
@@ -430,5 +463,6 @@ fn invariants_hold_for_ten_million_steps() {
     assert!(totals.n_steps >= N_SEEDS * N_STEPS);
     assert!(totals.n_ended > 100_000 && totals.n_refused > 10_000, "both sides were reached: {totals:?}");
     assert!(totals.n_preemptions > 10_000 && totals.prefix_hit_tokens > 100_000, "so was the rest: {totals:?}");
+    assert!(totals.n_rotated_steps > 100_000, "sequences took turns: {totals:?}");
     assert!(totals.window_hit_tokens > 100_000, "prefixes are taken over with windows too: {totals:?}");
 }
