@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{dim, note, print, stderr_colours};
 use crate::session::{ModelFile, engine_error, loaded, step_tokens};
 use compare::Earlier;
-use measure::{Rates, decode, prefill, steps_before_all, weight_bytes};
+use measure::{Rates, UNCOUNTED_TOKENS, decode, prefill, steps_before_all, weight_bytes};
 use table::{Figure, Head, What};
 
 /// Most sequences side by side.
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let depth = args.depth.iter().copied().max().unwrap_or(0);
     let sequences = args.batch.iter().copied().max().unwrap_or(1);
     (device.max_seqs, device.queue) = (Some(sequences), Some(sequences));
-    let generated = args.tg.saturating_add(2).saturating_add(steps_before_all(sequences, depth, step_tokens(&device)));
+    let before = steps_before_all(sequences, depth, step_tokens(&device));
+    let generated = args.tg.saturating_add(UNCOUNTED_TOKENS).saturating_add(before);
     let longest = args.pp.max(generated).saturating_add(depth).saturating_add(2);
     device.context = Some(device.context.unwrap_or(0).max(longest));
     let mut opened = Device::open(&device)?;

@@ -114,11 +114,6 @@ impl Scheduler {
         self.admit(now);
         self.take_turns();
         let mut chunks = self.decodes();
-        if chunks.is_empty() && self.running.iter().any(|running| running.is_left_out) {
-            // Whose turn it was gave up their pages: those before them go on.
-            self.running.iter_mut().for_each(|running| running.is_left_out = false);
-            chunks = self.decodes();
-        }
         let n_decodes = u32::try_from(chunks.len()).expect("no more run than there are slots");
         let left = self.limits.step_tokens - n_decodes;
         let mut budget = if n_decodes > 0 { left.min(prefill_tokens.max(1)) } else { left };

@@ -15,11 +15,11 @@ const TIMES_MIN: usize = 3;
 /// on top: see [`Times::fast`].
 const GAIN_MIN: f64 = 1.01;
 /// Of so many steps one is of the number that is thought slower, since times change as texts grow.
-const STEPS_PER_TRIAL: u32 = 128;
-/// Such trials that are made up for: the first times of a number come when nothing is warm.
-const TRIALS_MAX: u32 = 8;
-/// Steps between two trials of a number.
-const TRIAL_STEPS_MIN: u64 = 16;
+const STEPS_PER_TRIAL: u64 = 128;
+/// The same while a number has few times: the first of them may have been taken while nothing was warm.
+const STEPS_PER_TRIAL_UNSETTLED: u64 = 8;
+/// Times of a number that make up for as many bad ones as there may have been among the first.
+const TIMES_SETTLED: usize = TIMES_MIN + 4;
 
 /// Measures steps of nothing but decodes and says how many to compute in one.
 #[derive(Debug)]
@@ -29,21 +29,20 @@ pub(super) struct Rotation {
     times: Vec<Times>,
     /// Steps that were measured.
     n_steps: u64,
-    /// Steps since trials were last made, up to the most that are made up for.
-    n_steps_saved: u32,
+    /// When the last trial was chosen, in steps.
+    last_trial: u64,
 }
 
 impl Rotation {
     /// For up to `n_sequences` in a step.
     pub(super) fn new(n_sequences: u32) -> Rotation {
         let times = vec![Times::default(); n_sequences as usize + 1];
-        Rotation { times, n_steps: 0, n_steps_saved: TRIALS_MAX * STEPS_PER_TRIAL }
+        Rotation { times, n_steps: 0, last_trial: 0 }
     }
 
     /// A step in which so many sequences decoded, and nothing else, took that long.
     pub(super) fn observe(&mut self, n_sequences: usize, took: Duration) {
         self.n_steps += 1;
-        self.n_steps_saved = (self.n_steps_saved + 1).min(TRIALS_MAX * STEPS_PER_TRIAL);
         self.times[n_sequences].add(took.as_secs_f64(), self.n_steps);
     }
 
@@ -58,9 +57,13 @@ impl Rotation {
         }
         let (of_all, of_fewer) = (self.times[n].fast() * fewer as f64, self.times[fewer].slow() * n as f64);
         let (better, other) = if of_fewer * GAIN_MIN < of_all { (fewer, n) } else { (n, fewer) };
-        let is_old = self.n_steps - self.times[other].last_step >= TRIAL_STEPS_MIN;
-        if is_old && self.n_steps_saved >= STEPS_PER_TRIAL {
-            self.n_steps_saved -= STEPS_PER_TRIAL;
+        let Times { n: n_times, last_step, .. } = self.times[other];
+        let is_due = match n_times < TIMES_SETTLED {
+            true => self.n_steps - last_step >= STEPS_PER_TRIAL_UNSETTLED,
+            false => self.n_steps - self.last_trial >= STEPS_PER_TRIAL,
+        };
+        if is_due {
+            self.last_trial = self.n_steps;
             return other;
         }
         better

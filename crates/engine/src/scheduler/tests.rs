@@ -235,7 +235,7 @@ impl Decoding {
     }
 
     fn leave(&mut self, id: u64) {
-        self.scheduler.remove(SequenceId { request: RequestId(id), choice: 0 }).unwrap();
+        self.scheduler.remove(self::id(id)).unwrap();
         self.n_tokens.remove(&id);
     }
 
@@ -285,23 +285,23 @@ fn whoever_takes_turns_gets_as_many_tokens_as_the_others() {
 
 #[test]
 fn nobody_is_left_out_twice_when_others_join_and_leave() {
-    let mut decoding = Decoding::new(19);
-    // Times of every number, so that all steps are chosen from what is known.
-    (19..64).for_each(|id| {
+    let mut decoding = Decoding::new(14);
+    decoding.steps(3);
+    (14..45).for_each(|id| decoding.join(id));
+    decoding.steps(100);
+    assert_eq!(decoding.left_out.len(), 13);
+    // All of those left out stay and all but one of the others go: the next step would be the first of 8 of 14.
+    let is_left_out = |id: u64| decoding.left_out.contains(&self::id(id));
+    let others: Vec<u64> = (0..45).filter(|&id| !is_left_out(id)).collect();
+    others[1..].iter().for_each(|&id| decoding.leave(id));
+    decoding.step();
+    assert!(decoding.left_out.is_empty());
+    decoding.step();
+    assert_eq!(decoding.left_out.len(), 6);
+    (45..74).for_each(|id| {
         decoding.steps(10);
         decoding.join(id);
     });
-    decoding.steps(10);
-    (40..64).for_each(|id| decoding.leave(id));
-    decoding.steps(7);
-    assert_eq!(decoding.left_out.len(), 8, "40 sequences, of which 32 decode");
-    // All of those left out stay and most others go.
-    let first = |request| SequenceId { request: RequestId(request), choice: 0 };
-    let others: Vec<u64> = (0..40).filter(|&id| !decoding.left_out.contains(&first(id))).collect();
-    others[..31].iter().for_each(|&id| decoding.leave(id));
-    decoding.steps(5);
-    (64..74).for_each(|id| decoding.join(id));
-    decoding.step();
     for id in 74..1000 {
         decoding.join(id);
         decoding.steps(1 + (id as u32 * 7) % 5);
@@ -331,7 +331,7 @@ fn another_sequence_never_makes_all_slower() {
 #[test]
 fn a_prompt_ends_the_turns() {
     let mut decoding = Decoding::new(17);
-    decoding.steps(30);
+    decoding.steps(32);
     assert_eq!(decoding.left_out.len(), 1);
     decoding.scheduler.submit(sequence(17, 100, 5)).unwrap();
     let chunks = decoding.scheduler.schedule(Instant::now(), 40);

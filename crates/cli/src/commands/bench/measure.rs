@@ -12,6 +12,9 @@ use zinc_graph::report::{Report, ReportFor};
 use crate::failure::Failure;
 use crate::session::{ModelFile, SNAPSHOT_TOKENS, engine_error};
 
+/// Tokens of one sequence that are not among the `n_tokens` of [`decode`]: its first; and where the engine lets sequences take
+/// turns, one by which it may be ahead of the others then, one by which it may be at the end, and one of the last step.
+pub(super) const UNCOUNTED_TOKENS: u32 = 4;
 /// Steps with few tokens of prompts, since the engine does not know yet how long they take.
 const UNMEASURED_STEPS: u32 = 16;
 
@@ -81,8 +84,9 @@ fn computed_of(engine: &mut Engine, request: RequestId) -> Result<u64, Failure> 
 
 /// Tokens per second of `sequences` that generate `n_tokens` each side by side, all behind `depth` tokens.
 ///
-/// Only steps count in which all generate. Those that begin first go on while the prompts of the others are computed, so
-/// they are a little further: [`steps_before_all`].
+/// What is counted begins when all generate. Those that begin first go on while the prompts of the others are computed, so
+/// they are a little further: [`steps_before_all`]. Where the engine lets sequences take turns, not all are in every step:
+/// the figure is all tokens that came over all the time until there were `n_tokens` for each.
 pub(super) fn decode(engine: &mut Engine, n_tokens: u32, depth: u32, sequences: u32, rep: u32) -> Result<f64, Failure> {
     let mut ids = Vec::new();
     for i in 0..sequences {
