@@ -274,7 +274,7 @@ impl Engine {
         for ((id, _), choice) in outputs.into_iter().zip(choices) {
             self.advance(id, choice);
         }
-        if !is_new_plan && self.profile.is_none() {
+        if !is_new_plan {
             self.scheduler.observe(&chunks, (self.clock)().saturating_duration_since(launched));
         }
         Ok(())

@@ -198,7 +198,7 @@ impl Metrics {
 type Row = (&'static str, &'static str, &'static str, fn(&Stats) -> f64);
 
 /// What engines tell, by name.
-const ENGINE: [Row; 30] = [
+const ENGINE: [Row; 31] = [
     ("zinc_requests_running", "gauge", "Sequences that run.", |s| f64::from(s.n_running)),
     ("vllm:num_requests_running", "gauge", "Sequences that run.", |s| f64::from(s.n_running)),
     ("zinc_requests_waiting", "gauge", "Requests that wait.", |s| f64::from(s.n_waiting)),

@@ -302,12 +302,12 @@ fn nobody_is_left_out_twice_when_others_join_and_leave() {
         decoding.steps(10);
         decoding.join(id);
     });
-    for id in 74..1000 {
+    for (nth, id) in (74..1000).enumerate() {
         decoding.join(id);
-        decoding.steps(1 + (id as u32 * 7) % 5);
-        let gone = *decoding.n_tokens.keys().nth(id as usize % decoding.n_tokens.len()).unwrap();
+        (0..=nth * 7 % 5).for_each(|_| decoding.step());
+        let gone = *decoding.n_tokens.keys().nth(nth % decoding.n_tokens.len()).unwrap();
         decoding.leave(gone);
-        decoding.steps((id as u32 * 11) % 3);
+        (0..nth * 11 % 3).for_each(|_| decoding.step());
     }
     assert!(decoding.scheduler.counters().n_rotated_steps > 1000);
 }

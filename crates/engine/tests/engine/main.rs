@@ -13,4 +13,5 @@ mod runtime;
 mod sharing;
 mod structured;
 mod tiny;
+mod turns;
 mod windows;

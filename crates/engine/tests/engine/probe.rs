@@ -1,6 +1,7 @@
 //! Backends that stand between the engine and the reference: one that notes what is read, one that
-//! fails, one that waits for permission.
+//! fails, one that waits for permission, one that moves a clock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,8 @@ pub(crate) enum Interference {
     FailAt(usize),
     /// Tells of each submission and waits for a permit.
     Gate { arrivals: Sender<()>, permits: Receiver<()> },
+    /// Moves the clock on by what a step of that many tokens takes, in milliseconds.
+    Clock { milliseconds: Arc<AtomicU64>, cost: fn(usize) -> u64 },
 }
 
 /// What a probe has seen.
@@ -67,6 +70,9 @@ impl Backend for Probe {
                 // A test that has dropped its ends lets the engine run on.
                 let _ = arrivals.send(());
                 let _ = permits.recv();
+            }
+            Interference::Clock { milliseconds, cost } => {
+                milliseconds.fetch_add(cost(batch.n_tokens()), Ordering::Relaxed);
             }
             _ => {}
         }

@@ -11,14 +11,18 @@ const CHARACTERS: &[u8] = b"{}[]\":,.-+ 0123456789abcdefghijklmnopqrstuvwxyzABCD
 const END: u32 = N_VOCAB - 1;
 
 fn engine(config: EngineConfig) -> Engine {
+    crate::tiny::engine(config).with_vocabulary(vocabulary()).unwrap()
+}
+
+pub(crate) fn vocabulary() -> Vocabulary {
     let mut tokens: Vec<VocabularyToken> =
         CHARACTERS.iter().map(|&byte| VocabularyToken { bytes: vec![byte], is_control: false }).collect();
     tokens.resize(END as usize, VocabularyToken { bytes: Vec::new(), is_control: false });
     tokens.push(VocabularyToken { bytes: b"<end>".to_vec(), is_control: true });
-    crate::tiny::engine(config).with_vocabulary(Vocabulary { tokens, end_ids: vec![END] }).unwrap()
+    Vocabulary { tokens, end_ids: vec![END] }
 }
 
-fn constrained(which: u64, constraint: Constraint) -> Request {
+pub(crate) fn constrained(which: u64, constraint: Constraint) -> Request {
     let sampling = Sampling { temperature: 1.5, ..Sampling::greedy() };
     Request {
         sampling,
