@@ -85,7 +85,7 @@ unsafe fn said(device: vk::Device, functions: &DeviceFn, pipeline: vk::Pipeline)
         statistics.push((text(&statistic.name), value));
     }
     // SAFETY: as the caller promises.
-    let assembly = unsafe { assembly(device, functions, &executable) }?;
+    let assembly = unsafe { assembly(device, functions, &executable) }.unwrap_or_default();
     for prefix in COUNTED {
         let starts = |line: &&str| line.split_whitespace().any(|word| word.starts_with(prefix));
         statistics.push((prefix.to_owned(), assembly.lines().filter(starts).count() as u64));
@@ -93,7 +93,7 @@ unsafe fn said(device: vk::Device, functions: &DeviceFn, pipeline: vk::Pipeline)
     Some(Said { subgroup_size: properties[0].subgroup_size, statistics })
 }
 
-/// The last of the driver's representations: machine code as text.
+/// The last of the driver's representations: machine code as text. Not every driver has one.
 ///
 /// # Safety
 /// As [`append`].
