@@ -14,7 +14,7 @@
 #![allow(clippy::print_stdout, reason = "figures are what this command is for")]
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,8 @@ const WORDS: usize = 12;
 /// # Errors
 /// What could not be run, or a cost beyond what is promised.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), String> {
-    let (rounds, program) = parse(words)?;
-    let model = small_model(root)?;
+    let Asked { rounds, program, model } = Asked::parse(words)?;
+    let model = model.map_or_else(|| small_model(root), Ok)?;
     let zinc = program.path(root)?;
     let path = model.to_string_lossy();
     let server = Server::start(&zinc, &["-c", "2048", "--device", "cpu", "--max-seqs", "1", "-m", &path], &[])?;
@@ -154,21 +154,33 @@ fn verdict(share: &Estimate, later: &Estimate) -> Result<(), String> {
     Ok(())
 }
 
-/// Rounds and program from the words after `cost`.
-fn parse(words: &[String]) -> Result<(usize, Program), String> {
-    let (mut rounds, mut program) = (ROUNDS, Program::Built(Profile::Release));
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--rounds" => rounds = words.next().and_then(|n| n.parse().ok()).ok_or("--rounds needs a number")?,
-            "--program" => program = Program::given(words.next())?,
-            _ => return Err(format!("`cargo xtask cost` takes --rounds and --program, not `{word}`")),
+/// What the words after `cost` ask for.
+struct Asked {
+    rounds: usize,
+    program: Program,
+    /// The small model, unless it is another.
+    model: Option<PathBuf>,
+}
+
+impl Asked {
+    fn parse(words: &[String]) -> Result<Asked, String> {
+        let mut asked = Asked { rounds: ROUNDS, program: Program::Built(Profile::Release), model: None };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--rounds" => {
+                    asked.rounds = words.next().and_then(|n| n.parse().ok()).ok_or("--rounds needs a number")?;
+                }
+                "--program" => asked.program = Program::given(words.next())?,
+                "--model" => asked.model = Some(words.next().ok_or("--model needs a file")?.into()),
+                _ => return Err(format!("`cargo xtask cost` takes --rounds, --program and --model, not `{word}`")),
+            }
         }
+        if !(1..=ROUNDS_MAX).contains(&asked.rounds) {
+            return Err(format!("--rounds is {}; it must be 1 to {ROUNDS_MAX}", asked.rounds));
+        }
+        Ok(asked)
     }
-    if !(1..=ROUNDS_MAX).contains(&rounds) {
-        return Err(format!("--rounds is {rounds}; it must be 1 to {ROUNDS_MAX}"));
-    }
-    Ok((rounds, program))
 }
 
 /// What a round took, seen by the reader.
