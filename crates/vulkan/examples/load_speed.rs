@@ -62,24 +62,28 @@ fn run(gpu: &Arc<Gpu>, file: &Path) {
     let loaded = Weights::load(gpu, &mut commands, &Graph::default(), &weights, &mut note).unwrap();
     let load_s = started.elapsed().as_secs_f64();
     drop(loaded);
-    let copy_s = plain_copy(gpu, &mut commands, &Layout::new(&sizes, gpu.traits.allocation_bytes_max));
+    let layout = Layout::new(&sizes, gpu.traits.allocation_bytes_max);
+    let (memory_s, copy_s) = plain_copy(gpu, &mut commands, &layout);
     let rate = |seconds: f64| bytes as f64 / 1e9 / seconds;
     let beyond = most.load(Ordering::Relaxed).saturating_sub(before) as f64 / 1e6;
     println!(
-        "{:.2} GB: loaded in {load_s:.3} s ({:.1} GB/s), plain copy {copy_s:.3} s ({:.1} GB/s), ratio {:.2}, \
-         {beyond:.0} MB beyond the map",
+        "{:.2} GB: loaded in {load_s:.3} s ({:.1} GB/s), plain copy {copy_s:.3} s ({:.1} GB/s) into memory that took \
+         {memory_s:.3} s, ratio {:.2} ({:.2} with the memory), {beyond:.0} MB beyond the map",
         bytes as f64 / 1e9,
         rate(load_s),
         rate(copy_s),
         load_s / copy_s,
+        load_s / (memory_s + copy_s),
     );
 }
 
-/// Seconds that the device needs to copy as much from host memory that is there already, with the memory taken first.
-fn plain_copy(gpu: &Arc<Gpu>, commands: &mut Commands, layout: &Layout) -> f64 {
+/// Seconds that the driver needs to give as much memory, and the device to fill it from host memory that is there already.
+fn plain_copy(gpu: &Arc<Gpu>, commands: &mut Commands, layout: &Layout) -> (f64, f64) {
     let mut host = Buffer::new(gpu, PIECE_BYTES, Place::Staging).unwrap();
     host.bytes_mut().unwrap().fill(7);
+    let started = Instant::now();
     let arena = Arena::new(gpu, layout).unwrap();
+    let memory_s = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let copy = |commands: &Commands, b| {
         for buffer in &arena.buffers {
@@ -89,7 +93,7 @@ fn plain_copy(gpu: &Arc<Gpu>, commands: &mut Commands, layout: &Layout) -> f64 {
         }
     };
     commands.run(copy).unwrap();
-    started.elapsed().as_secs_f64()
+    (memory_s, started.elapsed().as_secs_f64())
 }
 
 /// Host memory of this process that is no file's, where the system tells.
