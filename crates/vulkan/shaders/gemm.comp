@@ -1,8 +1,10 @@
 // y[t][o] = sum_k W[o][k] x[t][k], for many tokens, on matrix cores; epilogues: + bias, + residual, act(gate) * up, experts.
-// Axes: t tokens, o outputs, k inputs. Launch: (ceil(n_out / BM), token tiles); SPLIT subgroups make WM x WN of the BM x BN tile,
-// each of its part of every step's columns.
+// Axes: t tokens, o outputs, k inputs. Launch: (ceil(n_out / BM), token tiles, slices); SPLIT subgroups make WM x WN of the BM x BN
+// tile, each of its part of every step's columns.
+// A workgroup takes one slice of the columns. If they are SLICED, the last of a tile's workgroups to finish adds their sums, in
+// the order of the slices: each leaves its own in `parts` and counts in `arrived`, which is 0 again at the end.
 // Weights and x are rounded to f16 (x bounded to its range), products summed in f32.
-// Bytes: the matrix once per token tile, x once per row tile (both mostly from cache).
+// Bytes: the matrix once per token tile, x once per row tile (both mostly from cache); with slices their sums twice.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -12,6 +14,7 @@ layout(constant_id = 12) const uint TILE = 16;   // side of the matrices
 layout(constant_id = 13) const uint SPLIT = 1;   // divides ELEMENTS
 layout(constant_id = 14) const uint X_ROUNDED = 0;
 layout(constant_id = 15) const uint Y_ROUNDED = 0;
+layout(constant_id = 16) const uint SLICED = 0;
 const uint ELEMENTS = TILE * TILE / SUBGROUP;    // of a matrix that a lane has
 const uint GROUP = TILE, PER_EIGHT = 1;
 const uint LEAST_W = WORKGROUP / SUBGROUP * TILE * TILE / 4; // a matrix of sums for each subgroup
@@ -42,6 +45,10 @@ void wait() {
     else barrier();
 }
 
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Parts { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
+shared uint last;
+
 const uint JOINED = ELEMENTS / SPLIT;
 float joined[MATRICES * JOINED];
 
@@ -64,7 +71,7 @@ void join(Sums own, uint part, uint z, uint m) {
 
 Sums sums[MI * NI];
 
-// Adds the product of the step's tiles.
+// Adds the product of the step's tiles, from place `first` of its columns on.
 void multiply(uint row0, uint token0, uint first) {
     [[unroll]] for (uint kk = 0; kk < BK_OWN; kk += TILE) {
         uint column = (first + kk) / 8;
@@ -79,28 +86,78 @@ void multiply(uint row0, uint token0, uint first) {
     }
 }
 
+// Where this thread's sums of that matrix of the tile are among the parts; the next is WORKGROUP behind.
+uint part_at(uint slice, uint matrix) {
+    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
+    return ((tile * gl_NumWorkGroups.z + slice) * (MI * NI) + matrix) * JOINED * WORKGROUP + thread;
+}
+
+// Whether this workgroup is the tile's last to finish.
+bool is_last() {
+    memoryBarrierBuffer();
+    barrier();
+    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    if (gl_LocalInvocationIndex == 0) {
+        last = atomicAdd(Counters(arrived).v[tile], 1);
+        if (last == gl_NumWorkGroups.z - 1) Counters(arrived).v[tile] = 0;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    return last == gl_NumWorkGroups.z - 1;
+}
+
+// Writes what `joined` holds of the matrices i, j of a subgroup.
+void finish(uint row, uint token, uint z) {
+    [[unroll]] for (uint n = 0; n < JOINED; n++) {
+        uint e = (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
+        float v = joined[n];
+        if (MATRICES == 2) v = gated(ACTIVATION, v, joined[JOINED + n], alpha, limit);
+        write(output_of(row + e % TILE), token + e / TILE, v, Y_ROUNDED);
+    }
+}
+
 void main() {
     if (!find_tokens()) return;
     uint across = BN / WN, part = gl_SubgroupID % PARTS, z = gl_SubgroupID / PARTS;
     uint row0 = part / across * WM, token0 = part % across * WN;
+    uint slice = gl_WorkGroupID.z, n_slices = gl_NumWorkGroups.z, n_steps = n_in / BK;
+    uint begin = 0, end = n_in;
+    if (SLICED == 1) {
+        begin = slice * n_steps / n_slices * BK;
+        end = (slice + 1) * n_steps / n_slices * BK;
+    }
     [[unroll]] for (uint i = 0; i < MI * NI; i++) sums[i] = Sums(0.0);
-    fetch(0);
-    for (uint k = 0; k < n_in; k += BK) {
+    fetch(begin);
+    for (uint k = begin; k < end; k += BK) {
         put(k);
         barrier();
-        if (k + BK < n_in) fetch(k + BK);
+        if (k + BK < end) fetch(k + BK);
         multiply(row0, token0, z * BK_OWN);
         barrier();
     }
     [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
         [[unroll]] for (uint j = 0; j < NI; j++) {
+            uint matrix = (i * NI + j) * MATRICES;
             [[unroll]] for (uint m = 0; m < MATRICES; m++) join(sums[(i * MATRICES + m) * NI + j], part, z, m);
-            [[unroll]] for (uint n = 0; n < JOINED; n++) {
-                uint e = (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
-                float v = joined[n];
-                if (MATRICES == 2) v = gated(ACTIVATION, v, joined[JOINED + n], alpha, limit);
-                write(output_of(row0 + i * MATRICES * TILE + e % TILE), token0 + j * TILE + e / TILE, v, Y_ROUNDED);
+            if (SLICED == 0) {
+                finish(row0 + i * MATRICES * TILE, token0 + j * TILE, z);
+                continue;
             }
+            uint at = part_at(slice, matrix);
+            [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) Parts(parts).v[at + n * WORKGROUP] = joined[n];
+        }
+    }
+    if (SLICED == 0 || !is_last()) return;
+    [[unroll]] for (uint i = 0; i < MI / MATRICES; i++) {
+        [[unroll]] for (uint j = 0; j < NI; j++) {
+            uint matrix = (i * NI + j) * MATRICES;
+            [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) joined[n] = 0;
+            for (uint s = 0; s < n_slices; s++) {
+                uint at = part_at(s, matrix);
+                [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) joined[n] += Parts(parts).v[at + n * WORKGROUP];
+            }
+            finish(row0 + i * MATRICES * TILE, token0 + j * TILE, z);
         }
     }
 }

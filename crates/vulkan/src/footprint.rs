@@ -3,13 +3,17 @@
 //! Weights and values are laid out as loading and compiling lay them out. What kernels keep between launches depends on the
 //! device in part; it is counted as the device that asks for most would have it.
 
+use std::iter;
+
 use zinc_graph::footprint::{Footprint, plan_tokens};
 use zinc_graph::ops::{NormDeltaNet, Op};
+use zinc_graph::section::Node;
 use zinc_graph::{Graph, fuse};
 
 use crate::arena::Layout;
 use crate::backend::FUSIONS;
 use crate::kernels::attention::{SPLITS_MAX, WORKGROUPS};
+use crate::kernels::matmul::slices_bytes_max;
 use crate::kernels::recurrent::factor_bytes;
 use crate::kernels::rows::{ARGMAX_COLUMNS, ARGMAX_PARTS_MAX};
 use crate::memory::TENSOR_ALIGN;
@@ -20,6 +24,9 @@ use crate::weights::values_bytes;
 
 /// Frequency tables of a plan and what drivers round up. 5 kB were counted on lavapipe.
 const SMALL_BYTES: u64 = 64 << 10;
+
+/// Products side by side, whose sums do not share memory, at most: of queries, keys and values.
+const PRODUCTS_AT_ONCE: usize = 3;
 
 /// What `graph`, as the model declares it, takes with weights of these sizes in bytes, when steps have up to
 /// `step_tokens` tokens and `n_slots` sequences may run: a plan for each size of step, as loading counts them.
@@ -65,9 +72,16 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
         left -= bytes;
     };
     let rows = u64::from(tokens);
-    // One after another, delta nets use the same.
-    let mut delta_factors = 0;
+    // One after another, delta nets use the same, and so do products.
+    let (mut delta_factors, mut products) = (0, [0; PRODUCTS_AT_ONCE]);
     for node in &graph.nodes {
+        let (parts, counters) = slices_bytes(graph, node, tokens);
+        if parts > 0 {
+            take(counters);
+            // The largest ones, the least of them first.
+            products[0] = products[0].max(parts);
+            products.sort_unstable();
+        }
         match node.op {
             Op::DeltaNet(rule) | Op::NormDeltaNet(NormDeltaNet { rule, .. }) if tokens > DELTA_CHUNK_ABOVE => {
                 delta_factors = delta_factors.max(factor_bytes(tokens, rule.n_v_heads, DELTA_CHUNK_TOKENS_MAX));
@@ -95,8 +109,18 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
             _ => {}
         }
     }
-    if delta_factors > 0 {
-        take(delta_factors);
-    }
+    let passing = iter::once(delta_factors).chain(products);
+    passing.filter(|&bytes| bytes > 0).for_each(take);
     total
+}
+
+/// Bytes that a product leaves behind where its columns are cut into slices, of sums and of counters.
+fn slices_bytes(graph: &Graph, node: &Node, tokens: u32) -> (u64, u64) {
+    let matrices = match node.op {
+        Op::Matmul(_) | Op::MatmulAdd(_) | Op::NormMatmul(_) => 1,
+        Op::MatmulGlu(_) | Op::NormMatmulGlu(_) => 2,
+        _ => return (0, 0),
+    };
+    let Some(&y) = node.outputs.as_slice().first() else { return (0, 0) };
+    slices_bytes_max(graph.shape(y).cols * matrices, tokens)
 }

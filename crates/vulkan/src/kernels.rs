@@ -5,7 +5,7 @@
 
 pub(crate) mod attention;
 mod experts;
-mod matmul;
+pub(crate) mod matmul;
 pub(crate) mod recurrent;
 mod rounded;
 pub(crate) mod rows;

@@ -234,6 +234,8 @@ params! {
         other: F32s,
         y: F32s,
         groups: U32s,
+        parts: F32s,
+        arrived: U32s,
         step: Step,
         n_in: u32,
         n_out: u32,

@@ -31,7 +31,7 @@ pub struct Tile {
     pub part_tokens: u32,
     /// Subgroups that share the columns of a step.
     pub split: u32,
-    /// Workgroups of a product below which a tile has half as many rows, and twice as many columns.
+    /// Workgroups that a product of few rows is to have at most by cutting its columns into slices.
     pub workgroups: u32,
 }
 
@@ -99,8 +99,10 @@ pub struct Tuning {
     pub attention_threads: u32,
     /// In steps of few tokens.
     pub attention_threads_few: u32,
-    /// Keys that one workgroup of attention takes when few queries run.
+    /// Keys that one workgroup of that kernel takes, at least where there are fewer workgroups than fill the device.
     pub attention_keys: u32,
+    /// In steps of few tokens.
+    pub attention_keys_few: u32,
     /// Tokens that a sequence may have in a step to be left to the delta net's kernel for single tokens.
     pub delta_chunk_above: u32,
     /// How longer ones are taken.
@@ -125,31 +127,36 @@ impl Tuning {
             expert_gemm_above: 32,
             matrix_cores: true,
             tiles: [
-                Tile::new([64, 16, 128], [32, 16], 2, 1),
-                Tile::new([64, 32, 128], [32, 32], 2, 1),
-                Tile::new([64, 64, 128], [32, 32], 1, 1),
+                // Two workgroups for each of the 96 compute units of an RX 7900 XTX; measured on none of these cards.
+                Tile::new([64, 16, 128], [32, 16], 2, 192),
+                Tile::new([64, 32, 128], [32, 32], 2, 192),
+                Tile::new([64, 64, 128], [32, 32], 1, 192),
                 Tile::new([64, 128, 64], [32, 64], 1, 1),
             ],
             attention_few: 8,
             attention_threads: 128,
             attention_threads_few: 512,
             attention_keys: 128,
+            attention_keys_few: 128,
             delta_chunk_above: DELTA_CHUNK_ABOVE,
             delta_chunk: DeltaChunk { tokens: 8, lanes: 16, rows: 2, threads: 128 },
         };
         match traits.vendor_id {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
-            // sequences: 501, on matrix cores 288; 3: 521; 4: 648 with rows doubled, 636 without, on matrix cores 650. 16
-            // sequences: 2,490 with this tile, 2,286 with 32x16x256; 32: 3,818, with subgroups of 32 x 32 3,597; an earlier
-            // kernel had 3,948 so, and 3,646 with 32x32x256. 64 with that kernel: 5,328, with subgroups of 32 x 64 5,148.
-            // Prompt: 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
+            // sequences: 501, on matrix cores 288 to 347; 3: 526, on matrix cores 518; 4: 631 to 676, on matrix cores 699. 16
+            // sequences: 2,663 with this tile, 2,630 with up to 264 workgroups. 32: 3,991, with subgroups of 32 x 16 3,879, of
+            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with none cut 5,322. Prompt: 12,112, with subgroups of
+            // 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
                 tiles: [
-                    Tile::new([64, 16, 128], [32, 16], 4, 200),
-                    Tile::new([64, 32, 128], [64, 32], 4, 200),
-                    Tile::new([64, 64, 128], [32, 32], 2, 200),
+                    Tile::new([64, 16, 128], [32, 16], 4, 400),
+                    Tile::new([64, 32, 128], [32, 32], 4, 264),
+                    Tile::new([64, 64, 128], [32, 32], 2, 264),
                     Tile::new([64, 128, 64], [64, 32], 1, 1),
                 ],
+                gemm_above: 3,
+                // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 325.
+                attention_keys: 64,
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
@@ -163,9 +170,9 @@ impl Tuning {
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
                 tiles: [
-                    Tile::new([32, 16, 128], [16, 16], 2, 1),
-                    Tile::new([32, 32, 32], [16, 16], 1, 1),
-                    Tile::new([32, 32, 32], [16, 16], 1, 1),
+                    Tile::new([32, 16, 128], [16, 16], 2, 8),
+                    Tile::new([32, 32, 32], [16, 16], 1, 8),
+                    Tile::new([32, 32, 32], [16, 16], 1, 8),
                     Tile::new([32, 32, 32], [16, 16], 1, 1),
                 ],
                 integer_dot: false,
@@ -225,6 +232,7 @@ impl Tuning {
             "attention_few" => std::slice::from_mut(&mut self.attention_few),
             "attention_threads" => std::slice::from_mut(&mut self.attention_threads),
             "attention_threads_few" => std::slice::from_mut(&mut self.attention_threads_few),
+            "attention_keys_few" => std::slice::from_mut(&mut self.attention_keys_few),
             "attention_keys" => std::slice::from_mut(&mut self.attention_keys),
             "delta_chunk_above" => std::slice::from_mut(&mut self.delta_chunk_above),
             "matrix_cores" | "matvec_norm" | "integer_dot" => {

@@ -111,6 +111,7 @@ pub(super) fn cases() -> Vec<Case> {
             }));
         }
     }
+    cases.extend(long_rows());
     // What a backend keeps between the ops in a form of its own must give the same numbers.
     for dtype in [DType::F16, DType::Q4_K, DType::Q6_K] {
         for n_tokens in [3, 20, 70] {
@@ -133,6 +134,33 @@ pub(super) fn cases() -> Vec<Case> {
                 }),
             );
         }
+    }
+    cases
+}
+
+/// Long rows and few of them: a backend may cut the sums into slices.
+fn long_rows() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for n_tokens in [7, 40] {
+        let case = |op: &str| Case::new(format!("{op}/long/{n_tokens}"), 1e-5).dtype(DType::Q4_K).tokens(n_tokens);
+        cases.push(case("matmul").build(|b| {
+            let x = b.input(Shape::tokens(2048));
+            let (w, bias) = (b.matrix("w", 2048, 84), b.vector("b", 84));
+            let y = b.matmul_bias(x, w, bias);
+            b.output(y);
+        }));
+        cases.push(case("matmul_glu").build(|b| {
+            let x = b.input(Shape::tokens(2048));
+            let (gate, up) = (b.matrix("gate", 2048, 40), b.matrix("up", 2048, 40));
+            let y = b.matmul_glu(x, gate, up, Activation::Silu);
+            b.output(y);
+        }));
+        cases.push(case("matmul_add").build(|b| {
+            let (x, r) = (b.input(Shape::tokens(2048)), b.input(Shape::tokens(84)));
+            let w = b.matrix("w", 2048, 84);
+            let y = b.matmul_add(x, w, r);
+            b.output(y);
+        }));
     }
     cases
 }

@@ -85,10 +85,10 @@ void put_half(uint at, uvec4 q, vec2 s) {
 }
 
 void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
-    uint at = i / W_PER_ROW * STRIDE, u = unit_at(dtype, k, i);
+    uint at = i / W_PER_ROW * STRIDE, c = i % W_PER_ROW, u = unit_at(dtype, k, i);
     if (is_float(dtype)) {
-        at += i % W_PER_ROW * (W_FOURS / 2);
-        [[unroll]] for (uint n = 0; n < W_FOURS / 2; n++) PUT(tile_w, at + n, floats[8 * task + 2 * n], floats[8 * task + 2 * n + 1])
+        [[unroll]] for (uint n = 0; n < W_FOURS / 2; n++)
+            PUT(tile_w, at + c * (W_FOURS / 2) + n, floats[8 * task + 2 * n], floats[8 * task + 2 * n + 1])
         return;
     }
     Unit unit = make_bytes(dtype, m, row_at(i), u, raws[task]);
@@ -97,8 +97,8 @@ void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
         put_half(at + places.x, unit.a, unit.sa);
         put_half(at + places.y, unit.b, unit.sb);
     } else {
-        bool is_a = unit_of(dtype, k / 16 + i % W_PER_ROW).y == 0;
-        put_half(at + 2 * (i % W_PER_ROW), is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
+        bool is_a = unit_of(dtype, k / 16 + c).y == 0;
+        put_half(at + 2 * c, is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
     }
 }
 
@@ -127,7 +127,7 @@ void fetch(uint k) {
     }
 }
 
-// Puts what was fetched of columns k.. into the tiles.
+// Puts what was fetched of columns k.. into the tiles: x last, since it was asked for last.
 void put(uint k) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint task = 0; task < W_TASKS; task++) {

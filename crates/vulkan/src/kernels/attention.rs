@@ -164,9 +164,10 @@ impl Recorder<'_> {
         let pieces = (op.head_dim / PIECE).div_ceil(lanes);
         let per_kv = op.n_heads / op.n_kv_heads;
         let tokens = self.at.bucket.tokens;
-        let (threads, pieces_max) = match tokens {
-            0..=TOKENS_IDLE => (self.tuning.attention_threads_few, PIECES_MAX_FEW),
-            _ => (self.tuning.attention_threads, PIECES_MAX),
+        let tuning = self.tuning;
+        let (threads, keys, pieces_max) = match tokens {
+            0..=TOKENS_IDLE => (tuning.attention_threads_few, tuning.attention_keys_few, PIECES_MAX_FEW),
+            _ => (tuning.attention_threads, tuning.attention_keys, PIECES_MAX),
         };
         let at_once = (1..=per_kv).rev().find(|n| per_kv.is_multiple_of(*n) && n * pieces <= pieces_max).unwrap_or(1);
         let blocks = op.n_heads / at_once;
@@ -192,7 +193,6 @@ impl Recorder<'_> {
             scale: op.scale,
             softcap: op.softcap,
         };
-        let keys = self.tuning.attention_keys;
         let rounded = self.is_rounded(node.outputs.as_slice()[0]);
         let constants = [self.format(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few, rounded];
         // As far as there is shared memory for each subgroup's columns.

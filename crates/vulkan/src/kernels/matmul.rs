@@ -68,6 +68,8 @@ struct Tiled {
     threads: u32,
     /// Side of the device's matrices.
     matrix: u32,
+    /// Slices of the columns, each with workgroups of its own.
+    slices: u32,
 }
 
 /// The slots of a step sorted by expert, as `expert_groups.comp` writes them.
@@ -125,8 +127,29 @@ fn is_float(dtype: DType) -> bool {
 
 /// Rows and tokens of a thread of the plain kernel.
 const PLAIN_PART: [u32; 2] = [4, 4];
+/// Slices of the columns, at most, and steps of each, at least.
+const SLICES_MAX: u32 = 8;
+/// Workgroups that any family's tiles ask for, at most.
+const TILE_WORKGROUPS_MAX: u64 = 400;
+const SLICE_STEPS_MIN: u32 = 4;
 /// Bytes of shared memory that the matrix-matrix kernel needs for other things.
 const SHARED_LEAVE: u32 = 1024;
+
+/// Most bytes that a product with so many rows, of both matrices if there are two, keeps for the sums of its slices, and
+/// for their counters, in steps of up to `tokens` tokens.
+pub(crate) fn slices_bytes_max(n_rows: u32, tokens: u32) -> (u64, u64) {
+    // In every family fewer tokens go to the matrix-vector kernel, and tiles for more are not cut.
+    if !(4..=64).contains(&tokens) {
+        return (0, 0);
+    }
+    let n_tiles = u64::from(n_rows.div_ceil(64));
+    let slices = (TILE_WORKGROUPS_MAX / n_tiles.max(1)).min(u64::from(SLICES_MAX));
+    if slices < 2 {
+        return (0, 0);
+    }
+    let tile_bytes = 4 * 64 * u64::from(tokens.next_power_of_two().max(16));
+    (n_tiles * slices * tile_bytes, 4 * n_tiles)
+}
 
 impl Recorder<'_> {
     pub(super) fn matmul(&mut self, node: &Node) -> Result<Dispatch, Error> {
@@ -349,6 +372,20 @@ impl Recorder<'_> {
     fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
         let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
         let rows = self.rows(p.x);
+        let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
+        let tokens = groups.map_or(rows.most, |g| g.tokens);
+        // Many experts make many workgroups.
+        let outputs = if groups.is_some() { u32::MAX } else { p.n_out };
+        let Tiled { kernel, tile, threads, matrix, slices } = self.tile(tokens, p.n_in, outputs, matrices);
+        let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
+        let launch = [p.n_out.div_ceil(tile.rows / matrices), tiles, slices];
+        let (mut parts, mut arrived) = (0, 0);
+        if slices > 1 {
+            let n_tiles = u64::from(launch[0]) * u64::from(tiles);
+            let sums = u64::from(slices) * u64::from(tile.rows) * u64::from(tile.tokens);
+            parts = self.scratch.reserve_for_phase(4 * n_tiles * sums)?;
+            arrived = self.scratch.reserve(4 * n_tiles)?;
+        }
         let params = params::Gemm {
             w: p.w.1,
             w2: p.w2.1,
@@ -356,6 +393,8 @@ impl Recorder<'_> {
             other: p.other,
             y: self.value(p.y),
             groups: groups.map_or(0, |g| g.address),
+            parts,
+            arrived,
             step: self.at.step,
             n_in: p.n_in,
             n_out: p.n_out,
@@ -367,19 +406,12 @@ impl Recorder<'_> {
             alpha,
             limit,
         };
-        let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
-        let tokens = groups.map_or(rows.most, |g| g.tokens);
-        // Many experts make many workgroups.
-        let outputs = if groups.is_some() { u32::MAX } else { p.n_out };
-        let Tiled { kernel, tile, threads, matrix } = self.tile(tokens, p.n_in, outputs, matrices);
-        let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
         constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
         if kernel == Kernel::Gemm {
-            constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y)]);
+            constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y), u32::from(slices > 1)]);
         }
-        let groups = [p.n_out.div_ceil(tile.rows / matrices), tiles, 1];
-        self.launch_as(kernel, threads, &constants, &params, groups)
+        self.launch_as(kernel, threads, &constants, &params, launch)
     }
 
     /// The kernel and tile for products of `tokens` tokens with `matrices` matrices, `n_out` rows of `n_in` weights
@@ -396,40 +428,36 @@ impl Recorder<'_> {
         let least = matrix.unwrap_or(16);
         tile.tokens = tokens.next_power_of_two().clamp(least, tile.tokens.max(least));
         let width = self.traits.subgroup_size;
-        let (kernel, threads) = match matrix {
-            Some(matrix) => {
-                let workgroups = |rows: u32| n_out.div_ceil(rows / matrices) * tokens.div_ceil(tile.tokens);
-                while tile.split > 1 && tile.rows > matrix * matrices && workgroups(tile.rows) < tile.workgroups {
-                    (tile.rows, tile.columns) = (tile.rows / 2, tile.columns * 2);
-                }
-                tile.part_rows = tile.part_rows.clamp((matrix * matrices).min(tile.rows), tile.rows);
-                tile.part_tokens = tile.part_tokens.min(tile.tokens);
-                let parts = (tile.rows / tile.part_rows) * (tile.tokens / tile.part_tokens);
-                // Half as many columns until they fit the row and shared memory.
-                let fits = |tile: &Tile| {
-                    let of_row = 2 * (tile.columns + 8);
-                    // The sums of its subgroups pass through the tile of weights.
-                    let sums = 4 * parts * tile.split * matrix * matrix;
-                    let bytes = (tile.rows * of_row).max(sums) + tile.tokens * of_row + SHARED_LEAVE;
-                    n_in.is_multiple_of(tile.columns) && bytes <= self.traits.shared_bytes
-                };
-                while tile.columns > UNIT && !fits(&tile) {
-                    tile.columns /= 2;
-                }
-                tile.split = tile.split.min(tile.columns / matrix).min(matrix * matrix / width).max(1);
-                (Kernel::Gemm, parts * tile.split * width)
+        let Some(matrix) = matrix else {
+            tile.rows = tile.rows.max(64);
+            tile.columns = tile.columns.min(64);
+            if !n_in.is_multiple_of(tile.columns) {
+                tile.columns = UNIT;
             }
-            None => {
-                tile.rows = tile.rows.max(64);
-                tile.columns = tile.columns.min(64);
-                if !n_in.is_multiple_of(tile.columns) {
-                    tile.columns = UNIT;
-                }
-                [tile.part_rows, tile.part_tokens] = PLAIN_PART;
-                (Kernel::GemmPlain, (tile.rows / PLAIN_PART[0]) * (tile.tokens / PLAIN_PART[1]))
-            }
+            [tile.part_rows, tile.part_tokens] = PLAIN_PART;
+            let threads = (tile.rows / PLAIN_PART[0]) * (tile.tokens / PLAIN_PART[1]);
+            return Tiled { kernel: Kernel::GemmPlain, tile, threads, matrix: 1, slices: 1 };
         };
-        Tiled { kernel, tile, threads, matrix: matrix.unwrap_or(1) }
+        let n_tiles = n_out.div_ceil(tile.rows / matrices) * tokens.div_ceil(tile.tokens);
+        tile.part_rows = tile.part_rows.clamp((matrix * matrices).min(tile.rows), tile.rows);
+        tile.part_tokens = tile.part_tokens.min(tile.tokens);
+        let parts = (tile.rows / tile.part_rows) * (tile.tokens / tile.part_tokens);
+        // Half as many columns until they fit the row and shared memory.
+        let fits = |tile: &Tile| {
+            let of_row = 2 * (tile.columns + 8);
+            // The sums of its subgroups pass through the tile of weights.
+            let sums = 4 * parts * tile.split * matrix * matrix;
+            let bytes = (tile.rows * of_row).max(sums) + tile.tokens * of_row + SHARED_LEAVE;
+            n_in.is_multiple_of(tile.columns) && bytes <= self.traits.shared_bytes
+        };
+        while tile.columns > UNIT && !fits(&tile) {
+            tile.columns /= 2;
+        }
+        tile.split = tile.split.min(tile.columns / matrix).min(matrix * matrix / width).max(1);
+        let slices_max = (n_in / tile.columns / SLICE_STEPS_MIN).clamp(1, SLICES_MAX);
+        let slices = (tile.workgroups / n_tiles).clamp(1, slices_max);
+        let threads = parts * tile.split * width;
+        Tiled { kernel: Kernel::Gemm, tile, threads, matrix, slices }
     }
 
     /// Tokens of a tile of the matrix-matrix kernel when `n_slots` slots fall on `n_experts` experts.

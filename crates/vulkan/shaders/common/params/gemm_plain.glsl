@@ -6,6 +6,8 @@ layout(push_constant, scalar) uniform Params {
     F32s other;
     F32s y;
     U32s groups;
+    F32s parts;
+    U32s arrived;
     Step step;
     uint n_in;
     uint n_out;
