@@ -41,6 +41,11 @@ impl Devices {
         zinc_vulkan::candidate::pick(&self.gpus).map_or("cpu".to_owned(), |gpu| gpu.id.clone())
     }
 
+    /// Whether `--device` with this value means the CPU.
+    pub(crate) fn is_cpu(named: &str) -> bool {
+        named == "cpu" || (named == "auto" && Devices::find().best() == "cpu")
+    }
+
     /// What `--device` takes here.
     fn ids(&self) -> String {
         let ids = ["auto", "cpu"].into_iter().chain(self.gpus.iter().map(|gpu| gpu.id.as_str()));

@@ -20,6 +20,8 @@ pub struct ServerConfig {
     pub identity: Identity,
     /// What is refused.
     pub limits: Limits,
+    /// Whether models are computed on the processor, whose cores the server's threads then share.
+    pub shares_cores: bool,
 }
 
 /// How a server logs.

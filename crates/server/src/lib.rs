@@ -85,7 +85,8 @@ impl Server {
 /// The address is taken or not this machine's, or the system gives no threads or signals.
 pub fn run(config: ServerConfig, registry: Arc<Registry>, log: Log, bound: impl FnOnce(SocketAddr)) -> io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.enable_all().worker_threads(workers()).thread_name("zinc-server").build()?;
+    let runtime =
+        runtime.enable_all().worker_threads(workers(config.shares_cores)).thread_name("zinc-server").build()?;
     runtime.block_on(async {
         let server = Server::bind(config, registry, log).await?;
         let (first, second) = (Signals::listen()?, Signals::listen()?);
@@ -98,11 +99,12 @@ pub fn run(config: ServerConfig, registry: Arc<Registry>, log: Log, bound: impl 
     })
 }
 
-/// Threads that read and write. Each token wakes one, and any further idle one costs another wake-up of the system's: on two
-/// cores a second thread made a streamed token a third dearer (`cargo xtask cost`), in time that the engine lacks.
-fn workers() -> usize {
+/// Threads that read and write: one where the engine needs every core, since each token wakes one, and any further idle one
+/// costs another wake-up of the system's, in the middle of the engine's work. On two cores a streamed token woke 1.25 times
+/// with one thread, 2.4 with two and 2.5 with four, on sixteen 3.0 with four (`cargo xtask cost`).
+fn workers(shares_cores: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 2).clamp(1, WORKERS_MAX)
+    if shares_cores { 1 } else { (cores / 2).clamp(1, WORKERS_MAX) }
 }
 
 /// The signals that ask a process to end.

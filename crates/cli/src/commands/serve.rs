@@ -14,6 +14,7 @@ use crate::args::chat::ChatArgs;
 use crate::args::generate::GenerateArgs;
 use crate::args::serve::{Compat, ServeArgs, ServerArgs};
 use crate::args::shared::{DeviceArgs, ModelArgs};
+use crate::device::Devices;
 use crate::failure::{Failure, Outcome};
 use crate::loader::Models;
 use crate::output::{dim, note, stderr_colours};
@@ -69,6 +70,7 @@ fn serve(
         );
     }
     let device = DeviceArgs { max_seqs: device.max_seqs.or(Some(SEQUENCES)), ..device.clone() };
+    let shares_cores = Devices::is_cpu(&device.device);
     let models = Models::new(model, device)?;
     let registry = RegistryConfig {
         default_model: Some(models.first_id()),
@@ -92,6 +94,7 @@ fn serve(
             Compat::Vllm => Identity::Vllm,
         },
         limits: Limits::STANDARD,
+        shares_cores,
     };
     let registry = Registry::new(Arc::new(models), registry);
     let bound = |address: SocketAddr| {

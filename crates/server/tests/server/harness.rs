@@ -185,6 +185,7 @@ pub fn config() -> ServerConfig {
         origins: vec!["https://page.test".to_owned()],
         identity: Identity::Zinc,
         limits: Limits { drain_max: Duration::from_secs(5), ..Limits::STANDARD },
+        shares_cores: true,
     }
 }
 
