@@ -35,6 +35,9 @@ pub struct Tile {
     pub workgroups: u32,
 }
 
+/// Workgroups that any family's tiles ask for, at most: memory for their sums is reckoned with.
+pub(crate) const TILE_WORKGROUPS_MAX: u32 = 400;
+
 impl Tile {
     const fn new(
         [rows, tokens, columns]: [u32; 3],
@@ -42,6 +45,7 @@ impl Tile {
         split: u32,
         workgroups: u32,
     ) -> Tile {
+        assert!(workgroups <= TILE_WORKGROUPS_MAX);
         Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups }
     }
 }
@@ -126,13 +130,15 @@ impl Tuning {
             gemm_above: 4,
             expert_gemm_above: 32,
             matrix_cores: true,
-            tiles: [
-                // Two workgroups for each of the 96 compute units of an RX 7900 XTX; measured on none of these cards.
-                Tile::new([64, 16, 128], [32, 16], 2, 192),
-                Tile::new([64, 32, 128], [32, 32], 2, 192),
-                Tile::new([64, 64, 128], [32, 32], 1, 192),
-                Tile::new([64, 128, 64], [32, 64], 1, 1),
-            ],
+            tiles: const {
+                [
+                    // Two workgroups for each of the 96 compute units of an RX 7900 XTX; measured on none of these cards.
+                    Tile::new([64, 16, 128], [32, 16], 2, 192),
+                    Tile::new([64, 32, 128], [32, 32], 2, 192),
+                    Tile::new([64, 64, 128], [32, 32], 1, 192),
+                    Tile::new([64, 128, 64], [32, 64], 1, 1),
+                ]
+            },
             attention_few: 8,
             attention_threads: 128,
             attention_threads_few: 512,
@@ -148,12 +154,14 @@ impl Tuning {
             // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with none cut 5,322. Prompt: 12,112, with subgroups of
             // 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
-                tiles: [
-                    Tile::new([64, 16, 128], [32, 16], 4, 400),
-                    Tile::new([64, 32, 128], [32, 32], 4, 264),
-                    Tile::new([64, 64, 128], [32, 32], 2, 264),
-                    Tile::new([64, 128, 64], [64, 32], 1, 1),
-                ],
+                tiles: const {
+                    [
+                        Tile::new([64, 16, 128], [32, 16], 4, 400),
+                        Tile::new([64, 32, 128], [32, 32], 4, 264),
+                        Tile::new([64, 64, 128], [32, 32], 2, 264),
+                        Tile::new([64, 128, 64], [64, 32], 1, 1),
+                    ]
+                },
                 gemm_above: 3,
                 // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 325.
                 attention_keys: 64,
@@ -169,12 +177,14 @@ impl Tuning {
             AMD | INTEL => base,
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
-                tiles: [
-                    Tile::new([32, 16, 128], [16, 16], 2, 8),
-                    Tile::new([32, 32, 32], [16, 16], 1, 8),
-                    Tile::new([32, 32, 32], [16, 16], 1, 8),
-                    Tile::new([32, 32, 32], [16, 16], 1, 1),
-                ],
+                tiles: const {
+                    [
+                        Tile::new([32, 16, 128], [16, 16], 2, 8),
+                        Tile::new([32, 32, 32], [16, 16], 1, 8),
+                        Tile::new([32, 32, 32], [16, 16], 1, 8),
+                        Tile::new([32, 32, 32], [16, 16], 1, 1),
+                    ]
+                },
                 integer_dot: false,
                 attention_threads_few: 64,
                 attention_threads: 64,
@@ -202,8 +212,8 @@ impl Tuning {
             let [rows, tokens, columns, part_rows, part_tokens, split, workgroups] = numbers[..] else {
                 return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxWORKGROUPS"));
             };
-            if numbers.contains(&0) {
-                return Err(format!("`{name}` takes numbers above 0"));
+            if numbers.contains(&0) || workgroups > TILE_WORKGROUPS_MAX {
+                return Err(format!("`{name}` takes numbers above 0, and at most {TILE_WORKGROUPS_MAX} workgroups"));
             }
             self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());

@@ -11,7 +11,7 @@ use super::{Recorder, UNIT, activation_words, row_bytes};
 use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params::{self, Kernel};
-use crate::tuning::Tile;
+use crate::tuning::{TILE_WORKGROUPS_MAX, Tile};
 
 /// What follows the product, as the kernels' constant EPILOGUE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,8 +129,6 @@ fn is_float(dtype: DType) -> bool {
 const PLAIN_PART: [u32; 2] = [4, 4];
 /// Slices of the columns, at most, and steps of each, at least.
 const SLICES_MAX: u32 = 8;
-/// Workgroups that any family's tiles ask for, at most.
-const TILE_WORKGROUPS_MAX: u64 = 400;
 const SLICE_STEPS_MIN: u32 = 4;
 /// Bytes of shared memory that the matrix-matrix kernel needs for other things.
 const SHARED_LEAVE: u32 = 1024;
@@ -142,13 +140,13 @@ pub(crate) fn slices_bytes_max(n_rows: u32, tokens: u32) -> (u64, u64) {
     if !(4..=64).contains(&tokens) {
         return (0, 0);
     }
-    let n_tiles = u64::from(n_rows.div_ceil(64));
-    let slices = (TILE_WORKGROUPS_MAX / n_tiles.max(1)).min(u64::from(SLICES_MAX));
+    let n_tiles = n_rows.div_ceil(64).max(1);
+    let slices = (TILE_WORKGROUPS_MAX / n_tiles).min(SLICES_MAX);
     if slices < 2 {
         return (0, 0);
     }
     let tile_bytes = 4 * 64 * u64::from(tokens.next_power_of_two().max(16));
-    (n_tiles * slices * tile_bytes, 4 * n_tiles)
+    (u64::from(n_tiles * slices) * tile_bytes, 4 * u64::from(n_tiles))
 }
 
 impl Recorder<'_> {
