@@ -25,7 +25,7 @@ cargo xtask <command>
   clients  the official OpenAI and Anthropic clients, and schemathesis, against a server (needs Python, Node, npm)
   load     64 streams for five minutes from readers that come and go (--short, --seconds, --streams, --seed,
            --program)
-  cost     one stream over HTTP beside `zinc bench` (--rounds, --program)
+  cost     one stream over HTTP beside `zinc bench` (--rounds, --program, --model)
   scale-out  LiteLLM in front of two servers, one of which dies (needs Python)
   kernels  compile the GLSL kernels to SPIR-V with the pinned compiler
   vulkan   only the Vulkan backend, on Mesa's drivers for machines without a GPU; its parts are lavapipe,

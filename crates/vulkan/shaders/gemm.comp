@@ -2,7 +2,7 @@
 // Axes: t tokens, o outputs, k inputs. Launch: (ceil(n_out / BM), token tiles, slices); SPLIT subgroups make WM x WN of the BM x BN
 // tile, each of its part of every step's columns.
 // A workgroup takes one slice of the columns. If they are SLICED, the last of a tile's workgroups to finish adds their sums, in
-// the order of the slices: each leaves its own in `parts` and counts in `arrived`, which is 0 again at the end.
+// the order of the slices: each leaves its own in `slice_sums` and counts in `arrived`, which is 0 again at the end.
 // Weights and x are rounded to f16 (x bounded to its range), products summed in f32.
 // Bytes: the matrix once per token tile, x once per row tile (both mostly from cache); with slices their sums twice.
 #version 460
@@ -45,7 +45,7 @@ void wait() {
     else barrier();
 }
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Parts { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SliceSums { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 shared uint last;
 
@@ -86,28 +86,28 @@ void multiply(uint row0, uint token0, uint first) {
     }
 }
 
-// Where this thread's sums of that matrix of the tile are among the parts; the next is WORKGROUP behind.
-uint part_at(uint slice, uint matrix) {
-    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+uint tile() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+
+// Where the sums are that this thread has, or its like in another slice has, of a matrix of the tile; the next is WORKGROUP behind.
+uint sums_at(uint slice, uint matrix) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    return ((tile * gl_NumWorkGroups.z + slice) * (MI * NI) + matrix) * JOINED * WORKGROUP + thread;
+    return ((tile() * gl_NumWorkGroups.z + slice) * (MI * NI) + matrix) * JOINED * WORKGROUP + thread;
 }
 
 // Whether this workgroup is the tile's last to finish.
 bool is_last() {
     memoryBarrierBuffer();
     barrier();
-    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     if (gl_LocalInvocationIndex == 0) {
-        last = atomicAdd(Counters(arrived).v[tile], 1);
-        if (last == gl_NumWorkGroups.z - 1) Counters(arrived).v[tile] = 0;
+        last = atomicAdd(Counters(arrived).v[tile()], 1);
+        if (last == gl_NumWorkGroups.z - 1) Counters(arrived).v[tile()] = 0;
     }
     barrier();
     memoryBarrierBuffer();
     return last == gl_NumWorkGroups.z - 1;
 }
 
-// Writes what `joined` holds of the matrices i, j of a subgroup.
+// Writes the outputs whose sums `joined` holds: of the matrix (of both, if two) that begins at that row and token of the tile.
 void finish(uint row, uint token, uint z) {
     [[unroll]] for (uint n = 0; n < JOINED; n++) {
         uint e = (n * SPLIT + z) * SUBGROUP + gl_SubgroupInvocationID;
@@ -144,8 +144,8 @@ void main() {
                 finish(row0 + i * MATRICES * TILE, token0 + j * TILE, z);
                 continue;
             }
-            uint at = part_at(slice, matrix);
-            [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) Parts(parts).v[at + n * WORKGROUP] = joined[n];
+            uint at = sums_at(slice, matrix);
+            [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) SliceSums(slice_sums).v[at + n * WORKGROUP] = joined[n];
         }
     }
     if (SLICED == 0 || !is_last()) return;
@@ -154,8 +154,8 @@ void main() {
             uint matrix = (i * NI + j) * MATRICES;
             [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) joined[n] = 0;
             for (uint s = 0; s < n_slices; s++) {
-                uint at = part_at(s, matrix);
-                [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) joined[n] += Parts(parts).v[at + n * WORKGROUP];
+                uint at = sums_at(s, matrix);
+                [[unroll]] for (uint n = 0; n < MATRICES * JOINED; n++) joined[n] += SliceSums(slice_sums).v[at + n * WORKGROUP];
             }
             finish(row0 + i * MATRICES * TILE, token0 + j * TILE, z);
         }

@@ -25,8 +25,8 @@ use crate::weights::values_bytes;
 /// Frequency tables of a plan and what drivers round up. 5 kB were counted on lavapipe.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// Products side by side, whose sums do not share memory, at most: of queries, keys and values.
-const PRODUCTS_AT_ONCE: usize = 3;
+/// Products side by side, whose sums do not share memory, at most: those before a delta net.
+const PRODUCTS_AT_ONCE: usize = 4;
 
 /// What `graph`, as the model declares it, takes with weights of these sizes in bytes, when steps have up to
 /// `step_tokens` tokens and `n_slots` sequences may run: a plan for each size of step, as loading counts them.
@@ -117,8 +117,8 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
 /// Bytes that a product leaves behind where its columns are cut into slices, of sums and of counters.
 fn slices_bytes(graph: &Graph, node: &Node, tokens: u32) -> (u64, u64) {
     let matrices = match node.op {
-        Op::Matmul(_) | Op::MatmulAdd(_) | Op::NormMatmul(_) => 1,
-        Op::MatmulGlu(_) | Op::NormMatmulGlu(_) => 2,
+        Op::Matmul(_) | Op::MatmulAdd(_) => 1,
+        Op::MatmulGlu(_) => 2,
         _ => return (0, 0),
     };
     let Some(&y) = node.outputs.as_slice().first() else { return (0, 0) };

@@ -234,7 +234,7 @@ params! {
         other: F32s,
         y: F32s,
         groups: U32s,
-        parts: F32s,
+        slice_sums: F32s,
         arrived: U32s,
         step: Step,
         n_in: u32,

@@ -1,4 +1,4 @@
-//! Memory of a plan that kernels use between launches: parts of attention, lists of experts.
+//! Memory of a plan that kernels use beside its values: parts of attention, sums of slices, lists of experts.
 //!
 //! Given out once while a plan is recorded and never taken back, so no two launches share any; but for what one phase
 //! alone needs, which later phases get again. It begins as zeros: some kernels count in it and leave zeros behind.
@@ -62,7 +62,8 @@ impl Scratch {
     /// Out of device memory.
     pub fn reserve_for_phase(&mut self, bytes: u64) -> Result<u64, Error> {
         let phase = self.phase;
-        if let Some(known) = self.passing.iter_mut().find(|known| known.phase < phase && known.bytes >= bytes) {
+        let fitting = self.passing.iter_mut().filter(|known| known.phase < phase && known.bytes >= bytes);
+        if let Some(known) = fitting.min_by_key(|known| known.bytes) {
             known.phase = phase;
             return Ok(known.address);
         }

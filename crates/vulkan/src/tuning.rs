@@ -35,7 +35,7 @@ pub struct Tile {
     pub workgroups: u32,
 }
 
-/// Workgroups that any family's tiles ask for, at most: memory for their sums is reckoned with.
+/// Workgroups that any family's tiles ask for, at most: `footprint` counts the sums of so many.
 pub(crate) const TILE_WORKGROUPS_MAX: u32 = 400;
 
 impl Tile {
@@ -45,9 +45,16 @@ impl Tile {
         split: u32,
         workgroups: u32,
     ) -> Tile {
-        assert!(workgroups <= TILE_WORKGROUPS_MAX);
         Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups }
     }
+}
+
+/// The tiles of a family, within what `footprint` counts.
+const fn tiles(tiles: [Tile; 4]) -> [Tile; 4] {
+    let [of_16, of_32, of_64, of_many] = tiles;
+    assert!(of_16.workgroups <= TILE_WORKGROUPS_MAX && of_32.workgroups <= TILE_WORKGROUPS_MAX);
+    assert!(of_64.workgroups <= TILE_WORKGROUPS_MAX && of_many.workgroups == 1);
+    tiles
 }
 
 /// How the delta net goes through the tokens of long sequences. All are powers of two.
@@ -103,7 +110,7 @@ pub struct Tuning {
     pub attention_threads: u32,
     /// In steps of few tokens.
     pub attention_threads_few: u32,
-    /// Keys that one workgroup of that kernel takes, at least where there are fewer workgroups than fill the device.
+    /// Least keys of a part, where the keys of a token are cut into parts.
     pub attention_keys: u32,
     /// In steps of few tokens.
     pub attention_keys_few: u32,
@@ -131,13 +138,14 @@ impl Tuning {
             expert_gemm_above: 32,
             matrix_cores: true,
             tiles: const {
-                [
-                    // Two workgroups for each of the 96 compute units of an RX 7900 XTX; measured on none of these cards.
+                tiles([
+                    // Two workgroups for each of the 96 compute units of an RX 7900 XTX, and taken over for Intel. Measured on
+                    // no such card.
                     Tile::new([64, 16, 128], [32, 16], 2, 192),
                     Tile::new([64, 32, 128], [32, 32], 2, 192),
                     Tile::new([64, 64, 128], [32, 32], 1, 192),
                     Tile::new([64, 128, 64], [32, 64], 1, 1),
-                ]
+                ])
             },
             attention_few: 8,
             attention_threads: 128,
@@ -151,19 +159,19 @@ impl Tuning {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
             // sequences: 501, on matrix cores 288 to 347; 3: 526, on matrix cores 518; 4: 631 to 676, on matrix cores 699. 16
             // sequences: 2,663 with this tile, 2,630 with up to 264 workgroups. 32: 3,991, with subgroups of 32 x 16 3,879, of
-            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with none cut 5,322. Prompt: 12,112, with subgroups of
+            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with tiles of 16 rows instead 5,322. Prompt: 12,112, with subgroups of
             // 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
                 tiles: const {
-                    [
+                    tiles([
                         Tile::new([64, 16, 128], [32, 16], 4, 400),
                         Tile::new([64, 32, 128], [32, 32], 4, 264),
                         Tile::new([64, 64, 128], [32, 32], 2, 264),
                         Tile::new([64, 128, 64], [64, 32], 1, 1),
-                    ]
+                    ])
                 },
                 gemm_above: 3,
-                // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 325.
+                // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
                 attention_keys: 64,
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
@@ -178,12 +186,12 @@ impl Tuning {
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
                 tiles: const {
-                    [
+                    tiles([
                         Tile::new([32, 16, 128], [16, 16], 2, 8),
                         Tile::new([32, 32, 32], [16, 16], 1, 8),
                         Tile::new([32, 32, 32], [16, 16], 1, 8),
                         Tile::new([32, 32, 32], [16, 16], 1, 1),
-                    ]
+                    ])
                 },
                 integer_dot: false,
                 attention_threads_few: 64,
@@ -212,8 +220,9 @@ impl Tuning {
             let [rows, tokens, columns, part_rows, part_tokens, split, workgroups] = numbers[..] else {
                 return Err(format!("`{name}` takes ROWSxTOKENSxCOLUMNSxROWSxTOKENSxSPLITxWORKGROUPS"));
             };
-            if numbers.contains(&0) || workgroups > TILE_WORKGROUPS_MAX {
-                return Err(format!("`{name}` takes numbers above 0, and at most {TILE_WORKGROUPS_MAX} workgroups"));
+            let workgroups_max = if name == "tile_many" { 1 } else { TILE_WORKGROUPS_MAX };
+            if numbers.contains(&0) || workgroups > workgroups_max {
+                return Err(format!("`{name}` takes numbers above 0, and at most {workgroups_max} workgroups"));
             }
             self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());

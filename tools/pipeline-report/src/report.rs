@@ -85,10 +85,11 @@ unsafe fn said(device: vk::Device, functions: &DeviceFn, pipeline: vk::Pipeline)
         statistics.push((text(&statistic.name), value));
     }
     // SAFETY: as the caller promises.
-    let assembly = unsafe { assembly(device, functions, &executable) }.unwrap_or_default();
-    for prefix in COUNTED {
-        let starts = |line: &&str| line.split_whitespace().any(|word| word.starts_with(prefix));
-        statistics.push((prefix.to_owned(), assembly.lines().filter(starts).count() as u64));
+    if let Some(assembly) = unsafe { assembly(device, functions, &executable) } {
+        for prefix in COUNTED {
+            let starts = |line: &&str| line.split_whitespace().any(|word| word.starts_with(prefix));
+            statistics.push((prefix.to_owned(), assembly.lines().filter(starts).count() as u64));
+        }
     }
     Some(Said { subgroup_size: properties[0].subgroup_size, statistics })
 }

@@ -3,17 +3,17 @@
 //! First come, first served: sequences wait in one bounded queue in the order of arrival, and the
 //! first of it starts as soon as there are a slot and pages for the tokens that it has. Pages for
 //! tokens to come are taken as they come; when none are left, the sequence that arrived last loses
-//! its own and waits again at its place, to be computed once more. So the first to arrive always
-//! goes on, and whoever is before a sequence ends some time: nobody waits for ever.
+//! its own and waits again at its place, to be computed once more. So the first to arrive goes on, in
+//! each step or every other, and whoever is before a sequence ends some time: nobody waits for ever.
 //!
 //! Each step has one budget of tokens. Sequences that decode take one token each, first; what is
 //! left goes to prompts in order of arrival, so a long prompt is computed in chunks beside the
 //! decodes, and no more of it than the caller allows beside them. Where all decode and fewer at a time
-//! were measured to be faster ([`rotation`]), they take turns. Nothing here knows a graph or a model:
+//! were measured to be faster ([`turns`]), they take turns. Nothing here knows a graph or a model:
 //! it counts pages and tokens.
 
 mod counters;
-mod rotation;
+mod turns;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub use counters::{Counters, Load};
 use crate::kv::{Allocation, Kv, KvError, KvLimits, OutOfPages, Pool, Spare, StateCopy, pages_for};
 use crate::request::{FinishReason, RequestId, SequenceId};
 use crate::sequence::{Running, Sequence};
-use rotation::Rotation;
+use turns::Turns;
 
 /// What the scheduler stays inside, fixed at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Scheduler {
     pub(crate) running: Vec<Running>,
     /// Waiting requests that have not begun.
     n_queued: usize,
-    rotation: Rotation,
+    turns: Turns,
     /// The next [`Running::turn`].
     next_turn: u64,
     counters: Counters,
@@ -81,7 +81,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             running: Vec::new(),
             n_queued: 0,
-            rotation: Rotation::new(limits.kv.n_slots),
+            turns: Turns::new(limits.kv.n_slots),
             next_turn: 0,
             counters: Counters::default(),
         }
@@ -138,7 +138,7 @@ impl Scheduler {
         if !self.running.iter().all(|running| running.sequence.n_pending() == 1) {
             return;
         }
-        let n_decodes = self.rotation.n_decodes(n);
+        let n_decodes = self.turns.n_decodes(n);
         // Fewer may be chosen than were left out of the last step if others have ended since.
         if n_decodes == n || n_decodes < n_left_out {
             return;
@@ -162,7 +162,7 @@ impl Scheduler {
         while index < self.running.len() {
             let Running { sequence, is_left_out, .. } = &self.running[index];
             let (id, is_decode) = (sequence.id, sequence.n_pending() == 1);
-            // The first goes on in any case, be it by a token.
+            // The first goes on, be it by a token, unless it is not its turn.
             let has_room = !is_left_out && (is_decode || index == 0) && self.make_room(index);
             if is_decode && has_room {
                 chunks.push(Chunk { id, n_tokens: 1, is_output: true });
@@ -175,7 +175,7 @@ impl Scheduler {
     /// A step of these chunks took that long, from when they were chosen until the tokens that it gave were.
     pub fn observe(&mut self, chunks: &[Chunk], took: Duration) {
         if !chunks.is_empty() && chunks.iter().all(|chunk| chunk.n_tokens == 1 && chunk.is_output) {
-            self.rotation.observe(chunks.len(), took);
+            self.turns.observe(chunks.len(), took);
         }
     }
 

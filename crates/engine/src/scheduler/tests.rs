@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rotation::tests::with_falls;
+use super::turns::tests::with_falls;
 use super::*;
 use crate::request::Request;
 use crate::sequence::Bounds;

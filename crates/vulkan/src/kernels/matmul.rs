@@ -136,7 +136,7 @@ const SHARED_LEAVE: u32 = 1024;
 /// Most bytes that a product with so many rows, of both matrices if there are two, keeps for the sums of its slices, and
 /// for their counters, in steps of up to `tokens` tokens.
 pub(crate) fn slices_bytes_max(n_rows: u32, tokens: u32) -> (u64, u64) {
-    // In every family fewer tokens go to the matrix-vector kernel, and tiles for more are not cut.
+    // In every family's table fewer tokens go to the matrix-vector kernel, and tiles for more are not cut.
     if !(4..=64).contains(&tokens) {
         return (0, 0);
     }
@@ -377,11 +377,11 @@ impl Recorder<'_> {
         let Tiled { kernel, tile, threads, matrix, slices } = self.tile(tokens, p.n_in, outputs, matrices);
         let tiles = groups.map_or(rows.most.div_ceil(tile.tokens), |g| g.tiles_max);
         let launch = [p.n_out.div_ceil(tile.rows / matrices), tiles, slices];
-        let (mut parts, mut arrived) = (0, 0);
+        let (mut slice_sums, mut arrived) = (0, 0);
         if slices > 1 {
             let n_tiles = u64::from(launch[0]) * u64::from(tiles);
             let sums = u64::from(slices) * u64::from(tile.rows) * u64::from(tile.tokens);
-            parts = self.scratch.reserve_for_phase(4 * n_tiles * sums)?;
+            slice_sums = self.scratch.reserve_for_phase(4 * n_tiles * sums)?;
             arrived = self.scratch.reserve(4 * n_tiles)?;
         }
         let params = params::Gemm {
@@ -391,7 +391,7 @@ impl Recorder<'_> {
             other: p.other,
             y: self.value(p.y),
             groups: groups.map_or(0, |g| g.address),
-            parts,
+            slice_sums,
             arrived,
             step: self.at.step,
             n_in: p.n_in,

@@ -6,7 +6,7 @@ layout(push_constant, scalar) uniform Params {
     F32s other;
     F32s y;
     U32s groups;
-    F32s parts;
+    F32s slice_sums;
     U32s arrived;
     Step step;
     uint n_in;

@@ -11,19 +11,19 @@ use std::time::Duration;
 const TIMES_MAX: usize = 5;
 /// Times without which nothing is said.
 const TIMES_MIN: usize = 3;
-/// More tokens per second, as a factor, than are worth leaving sequences out. What times differ by from step to step comes
-/// on top: see [`Times::fast`].
+/// Factor in tokens per second from which leaving sequences out is worth it. What times differ by from step to step comes on
+/// top: see [`Times::fast`].
 const GAIN_MIN: f64 = 1.01;
 /// Of so many steps one is of the number that is thought slower, since times change as texts grow.
 const STEPS_PER_TRIAL: u64 = 128;
 /// The same while a number has few times: the first of them may have been taken while nothing was warm.
 const STEPS_PER_TRIAL_UNSETTLED: u64 = 8;
-/// Times of a number that make up for as many bad ones as there may have been among the first.
+/// Times of a number after which the first, perhaps cold, ones are outvoted.
 const TIMES_SETTLED: usize = TIMES_MIN + 4;
 
 /// Measures steps of nothing but decodes and says how many to compute in one.
 #[derive(Debug)]
-pub(super) struct Rotation {
+pub(super) struct Turns {
     /// By sequences of a step. Not by bucket: where a backend computes no more rows than it is given, steps of one bucket
     /// differ by a factor of two.
     times: Vec<Times>,
@@ -33,11 +33,11 @@ pub(super) struct Rotation {
     last_trial: u64,
 }
 
-impl Rotation {
+impl Turns {
     /// For up to `n_sequences` in a step.
-    pub(super) fn new(n_sequences: u32) -> Rotation {
+    pub(super) fn new(n_sequences: u32) -> Turns {
         let times = vec![Times::default(); n_sequences as usize + 1];
-        Rotation { times, n_steps: 0, last_trial: 0 }
+        Turns { times, n_steps: 0, last_trial: 0 }
     }
 
     /// A step in which so many sequences decoded, and nothing else, took that long.
