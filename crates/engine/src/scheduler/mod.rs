@@ -200,8 +200,10 @@ impl Scheduler {
     /// Whoever came first starts first: when the first of the queue has to wait, so do the others.
     fn admit(&mut self, now: Instant) {
         while let Some(first) = self.waiting.front() {
-            // A page for each that runs, so that those do not lose what they have in the next steps.
-            let n_pages = u32::try_from(self.running.len()).expect("no more run than there are slots");
+            // A page for each that may need one, so that those that run do not lose what they have in the next steps.
+            let may_grow = |running: &&Running| running.kv.table.n_missing(running.sequence.tokens_max()) > 0;
+            let n_pages = self.running.iter().filter(may_grow).count();
+            let n_pages = u32::try_from(n_pages).expect("no more run than there are slots");
             let spare = Spare { n_pages, n_window_pages: self.n_growing() };
             let Ok((mut kv, n_cached)) = self.kv.admit(&first.tokens, first.root, spare) else {
                 // Otherwise it would wait for ever: nobody is left who could free anything.

@@ -72,6 +72,19 @@ fn prompts_get_no_more_than_is_allowed_beside_decodes() {
 }
 
 #[test]
+fn sequences_that_have_all_their_pages_keep_none_free() {
+    let kv = KvLimits { n_pages: 3, n_slots: 3, ..LIMITS.kv };
+    let mut scheduler = Scheduler::new(SchedulerLimits { kv, ..LIMITS });
+    // Ten tokens at most, of one page.
+    (0..3).for_each(|id| scheduler.submit(sequence(id, 4, 6)).unwrap());
+    assert_eq!(step(&mut scheduler), [(0, 4), (1, 4), (2, 4)]);
+    // The first may come to two pages: one stays free for it.
+    let mut scheduler = Scheduler::new(SchedulerLimits { kv, ..LIMITS });
+    (0..3).for_each(|id| scheduler.submit(sequence(id, 4, if id == 0 { 20 } else { 6 })).unwrap());
+    assert_eq!(step(&mut scheduler), [(0, 4), (1, 4)]);
+}
+
+#[test]
 fn the_first_of_the_queue_is_not_overtaken_by_a_smaller_one() {
     let mut scheduler = Scheduler::new(LIMITS);
     scheduler.submit(sequence(0, 70, 20)).unwrap(); // 5 of 8 pages
