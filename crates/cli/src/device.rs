@@ -41,9 +41,9 @@ impl Devices {
         zinc_vulkan::candidate::pick(&self.gpus).map_or("cpu".to_owned(), |gpu| gpu.id.clone())
     }
 
-    /// Whether `--device` with this value means the CPU.
-    pub(crate) fn is_cpu(named: &str) -> bool {
-        named == "cpu" || (named == "auto" && Devices::find().best() == "cpu")
+    /// The id that `--device` with this value stands for. Drivers are asked for `auto` alone.
+    pub(crate) fn id_of(named: &str) -> String {
+        if named == "auto" { Devices::find().best() } else { named.to_owned() }
     }
 
     /// What `--device` takes here.
@@ -64,9 +64,7 @@ pub(crate) enum Device {
 impl Device {
     /// Opens the device that the arguments ask for.
     pub(crate) fn open(args: &DeviceArgs) -> Result<Device, Failure> {
-        let named = args.device.as_str();
-        let id = if named == "auto" { Devices::find().best() } else { named.to_owned() };
-        match id.as_str() {
+        match Devices::id_of(&args.device).as_str() {
             "cpu" => Ok(Device::Cpu { threads: threads(args)? }),
             id if id == "vulkan" || id.starts_with("vulkan:") => {
                 let opened = match pipeline_folder() {

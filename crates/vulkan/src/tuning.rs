@@ -159,8 +159,8 @@ impl Tuning {
             // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
             // sequences: 501, on matrix cores 288 to 347; 3: 526, on matrix cores 518; 4: 631 to 676, on matrix cores 699. 16
             // sequences: 2,663 with this tile, 2,630 with up to 264 workgroups. 32: 3,991, with subgroups of 32 x 16 3,879, of
-            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with tiles of 16 rows instead 5,322. Prompt: 12,112, with subgroups of
-            // 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
+            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with tiles of 16 rows instead 5,322. Prompt: 12,112, with
+            // subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
             NVIDIA => Tuning {
                 tiles: const {
                     tiles([

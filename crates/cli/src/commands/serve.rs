@@ -69,8 +69,10 @@ fn serve(
             "warning: this server answers everybody who can reach this machine; set a key with --api-key or --api-key-file",
         );
     }
-    let device = DeviceArgs { max_seqs: device.max_seqs.or(Some(SEQUENCES)), ..device.clone() };
-    let shares_cores = Devices::is_cpu(&device.device);
+    // Once, not for each model that is loaded.
+    let id = Devices::id_of(&device.device);
+    let shares_cores = id == "cpu";
+    let device = DeviceArgs { device: id, max_seqs: device.max_seqs.or(Some(SEQUENCES)), ..device.clone() };
     let models = Models::new(model, device)?;
     let registry = RegistryConfig {
         default_model: Some(models.first_id()),
