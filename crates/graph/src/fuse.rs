@@ -20,8 +20,8 @@ pub enum Fusion {
     MatmulAdd,
     /// Two `matmul`s of one input, then `glu`: `matmul_glu`.
     MatmulGlu,
-    /// `rms_norm` of the whole row that only `matmul` and `matmul_glu` read: `norm_matmul`, `norm_matmul_glu`. For steps of few
-    /// tokens: each product repeats the norm.
+    /// `rms_norm` of the whole row that only `matmul`, `matmul_glu` and `expert_matmul_glu` read: `norm_matmul`,
+    /// `norm_matmul_glu`, and `expert_matmul_glu` with a norm. For steps of few tokens: each product repeats the norm.
     NormMatmul,
     /// `rms_norm` of each head, then `rope`: `norm_rope`.
     NormRope,
@@ -49,6 +49,7 @@ impl Fusion {
         Fusion::AddRmsNorm,
         Fusion::MatmulAdd,
         Fusion::MatmulGlu,
+        Fusion::ExpertMatmulGlu,
         Fusion::NormMatmul,
         Fusion::NormRope,
         Fusion::RopeKvWrite,
@@ -56,7 +57,6 @@ impl Fusion {
         Fusion::ExpertSumAdd,
         Fusion::NormDeltaNet,
         Fusion::DeltaNetNormGlu,
-        Fusion::ExpertMatmulGlu,
         Fusion::SliceNormRope,
         Fusion::SliceGlu,
     ];
@@ -331,7 +331,7 @@ impl<'a> Rewriter<'a> {
         }
         let mut weights = List::new(WeightId(0));
         let mut pairs = of_gate.iter().zip(of_up).flat_map(|(gate, up)| [*gate, *up]);
-        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { product, glu, stacked: false });
+        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: None, product, glu, stacked: false });
         pairs.all(|w| weights.push(w)).then_some((vec![gate_at, up_at], Node { op, weights, ..gate }))
     }
 
@@ -348,7 +348,7 @@ impl<'a> Rewriter<'a> {
             return None;
         }
         let product = ExpertMatmul { n_out, ..product };
-        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { product, glu, stacked: true });
+        let op = Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: None, product, glu, stacked: true });
         Some((vec![at, gate_at, up_at], Node { op, ..before }))
     }
 
@@ -412,10 +412,13 @@ fn after_norm(norm: RmsNorm, before: Node, node: Node) -> Option<Node> {
     let op = match node.op {
         Op::Matmul(product) => Op::NormMatmul(NormMatmul { norm, product }),
         Op::MatmulGlu(glu) => Op::NormMatmulGlu(NormMatmulGlu { norm, glu }),
+        Op::ExpertMatmulGlu(op) if op.norm.is_none() => Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: Some(norm), ..op }),
         _ => return None,
     };
     let weights = joined(before.weights, &node)?;
-    Some(Node { op, inputs: before.inputs, weights, ..node })
+    let mut inputs = node.inputs;
+    inputs.as_mut_slice()[0] = before.inputs.as_slice()[0];
+    Some(Node { op, inputs, weights, ..node })
 }
 
 /// The weights and then those of `node`, if a node has room for so many.

@@ -214,8 +214,10 @@ pub fn node_bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
 fn weight_share(graph: &Graph, node: &Node, of: &ReportFor<'_>, index: usize) -> u64 {
     let all = weight_bytes(graph, of, index);
     let n_rows = u64::from(graph.weights[index].shape[1]);
+    let is_of_norm = usize::from(node.weights.as_slice()[0].0) == index;
     match node.op {
         Op::Embed(_) => all / n_rows * of.n_tokens.min(n_rows),
+        Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: Some(_), .. }) if is_of_norm => all,
         Op::ExpertMatmul(e) | Op::ExpertMatmulGlu(ExpertMatmulGlu { product: e, .. }) => {
             let n_experts = u64::from(e.n_experts);
             all / n_experts * n_experts.min(of.n_tokens.saturating_mul(u64::from(e.n_used)))

@@ -58,6 +58,8 @@ shared vec4 xs[NT * PARTS * ITEMS];
 // [matrix][row][token], and of each token the squares of this thread's x and what x is divided by.
 float sums[MATRICES * ROWS * NT];
 float squares[NT], inverse[NT];
+// What is added to the sums, of the first lane of a row: [row][token].
+float added[ROWS * NT];
 
 // [matrix][row][unit].
 Raw raws[MATRICES * ROWS * WIDE];
@@ -288,6 +290,14 @@ void roots() {
     [[unroll]] for (uint t = 0; t < NT; t++) inverse[t] = inversesqrt(workgroup_sum(squares[t]) / float(n_in) + eps);
 }
 
+// Asks for what is added to the outputs of the row group at `first`, so that nothing waits for it at the end.
+void fetch_added(uint first, uint t0) {
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        uint o = min(first + r * (SUBGROUP / LANES) + gl_SubgroupInvocationID / LANES, n_out - 1);
+        [[unroll]] for (uint t = 0; t < NT; t++) added[r * NT + t] = other.v[min(t0 + t, rows_max - 1) * n_out + o];
+    }
+}
+
 // Writes the outputs of the row group at `first`.
 void finish(uint base, uint first, uint t0, uint count) {
     [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) {
@@ -303,7 +313,7 @@ void finish(uint base, uint first, uint t0, uint count) {
             float v = sums[r * NT + t];
             uint at = (t0 + t) * n_out + o;
             if (EPILOGUE == 1 || EPILOGUE == 4) v += other.v[base + o];
-            if (EPILOGUE == 2) v += other.v[at];
+            if (EPILOGUE == 2) v += added[r * NT + t];
             if (EPILOGUE >= 3) {
                 float up = sums[(ROWS + r) * NT + t];
                 if (EPILOGUE == 4) up += other2.v[base + o];
@@ -344,6 +354,7 @@ void main() {
         bool has_next = RESIDENT == 1 && first + apart < n_out;
         if (has_next) set_rows(base, first + apart, true);
         [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = 0;
+        if (EPILOGUE == 2) fetch_added(first, t0);
         if (MATRICES == 2 && DTYPE != DTYPE2) {
             walk(DTYPE, 0, 1, has_next, t0, count);
             walk(DTYPE2, 1, 2, has_next, t0, count);

@@ -50,12 +50,12 @@ pub(crate) const FUSIONS: &[Fusion] = &[
 fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
     let (is_few, are_few_of_experts) = (tokens <= tuning.gemm_above, tokens <= tuning.expert_gemm_above);
     let all = [
+        // The matrix-matrix kernels have no gate after the products of experts.
+        (are_few_of_experts, Fusion::ExpertMatmulGlu),
         (is_few && tuning.matvec_norm, Fusion::NormMatmul),
         (true, Fusion::AddRmsNorm),
         // One workgroup then has a whole head: for many tokens, several are done sooner.
         (is_few, Fusion::DeltaNetNormGlu),
-        // The matrix-matrix kernels have no gate after the products of experts.
-        (are_few_of_experts, Fusion::ExpertMatmulGlu),
     ];
     all.into_iter().filter_map(|(is_wanted, fusion)| is_wanted.then_some(fusion)).collect()
 }

@@ -90,6 +90,8 @@ pub struct Tuning {
     pub matvec_norm: bool,
     /// Threads of its workgroup.
     pub matvec_threads: u32,
+    /// The same, at least, of products of so few rows that they would leave a part of the device idle.
+    pub matvec_threads_least: u32,
     /// Bytes of x that a workgroup holds, at most; a longer x is brought in stages.
     pub matvec_shared: u32,
     /// Workgroups of a product whose x is held, at most: each then makes several groups of rows.
@@ -131,6 +133,7 @@ impl Tuning {
             integer_dot: traits.has_integer_dot,
             matvec_norm: true,
             matvec_threads: 256,
+            matvec_threads_least: 256,
             matvec_shared: 16 << 10,
             matvec_workgroups: 1 << 12,
             matvec_tokens: 4,
@@ -173,9 +176,13 @@ impl Tuning {
                 gemm_above: 3,
                 // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
                 attention_keys: 64,
+                // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
+                attention_keys_few: 256,
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
+                // 35B-A3B, one token: 309 with these, 304 with 256, 292 with 512.
+                matvec_threads_least: 128,
                 matvec_shared: 40 << 10,
                 matvec_workgroups: 132,
                 // 35B-A3B: 32 sequences 1,738, and 1,599 with 32; 16 sequences 1,326, and 1,227 with 8.
@@ -243,6 +250,7 @@ impl Tuning {
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),
             "matvec_rows_gated" => std::slice::from_mut(&mut self.matvec_rows_gated),
             "matvec_threads" => std::slice::from_mut(&mut self.matvec_threads),
+            "matvec_threads_least" => std::slice::from_mut(&mut self.matvec_threads_least),
             "matvec_shared" => std::slice::from_mut(&mut self.matvec_shared),
             "matvec_workgroups" => std::slice::from_mut(&mut self.matvec_workgroups),
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),

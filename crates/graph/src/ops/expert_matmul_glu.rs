@@ -1,18 +1,22 @@
 //! `y[t][s] = act(G[e] x) * (U[e] x)`, `e = ids[t][s]`, fused: two `expert_matmul`s of one input and `glu`, or one whose matrices
-//! hold gate's rows and then up's
+//! hold gate's rows and then up's; with or without `rms_norm` of the whole row before
 //!
 //! Axes: as in its parts. Biases are added before the activation.
 
 use zinc_gguf::DType;
 
 use crate::conformance::{Case, matrix_types};
-use crate::ops::{Activation, ExpertMatmul, Glu, Io, Op, Slice};
+use crate::ops::norm_matmul::normed;
+use crate::ops::{Activation, ExpertMatmul, Glu, Io, Op, RmsNorm, Slice};
+use crate::section::WeightId;
 use crate::shape::Shape;
 
-/// The gated product of the chosen experts. Inputs: `x`, ids. Weights: gate's and up's matrices, then perhaps their biases; one
-/// of each if they are stacked.
+/// The gated product of the chosen experts. Inputs: `x`, ids. Weights: the norm's if there is one, gate's and up's matrices, then
+/// perhaps their biases; one of each if they are stacked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExpertMatmulGlu {
+    /// The norm of `x`, over the whole row.
+    pub norm: Option<RmsNorm>,
     /// Either product; `n_out` counts the rows of gate alone.
     pub product: ExpertMatmul,
     /// The gate's function.
@@ -22,7 +26,16 @@ pub struct ExpertMatmulGlu {
 }
 
 impl ExpertMatmulGlu {
+    /// Its weights without the norm's.
+    #[must_use]
+    pub fn product_weights(self, weights: &[WeightId]) -> &[WeightId] {
+        &weights[usize::from(self.norm.is_some())..]
+    }
+
     pub(super) fn reference(self, io: &mut Io<'_>) {
+        if let Some(norm) = self.norm {
+            return normed(norm, io, |io| ExpertMatmulGlu { norm: None, ..self }.reference(io));
+        }
         let (batch, rows) = (io.batch, io.rows);
         let made = |op: Op, inputs: &[&[f32]], weights: &[&[f32]], n: usize| -> Vec<f32> {
             let mut y = vec![vec![0.0; n]];
@@ -54,17 +67,23 @@ struct Form {
     n_tokens: u32,
     stacked: bool,
     biased: bool,
+    normed: bool,
     activation: Activation,
 }
 
 /// The parts, which a backend that has the fusion fuses itself.
 fn case(dtype: DType, (n_in, n_out): (u32, u32), form: Form) -> Case {
-    let Form { n_tokens, stacked, biased, activation } = form;
+    let Form { n_tokens, stacked, biased, normed, activation } = form;
     let layout = if stacked { "stacked" } else { "apart" };
     let bias = if biased { "/biased" } else { "" };
-    let name = format!("expert_matmul_glu/{dtype}/{n_tokens}x{n_in}x{n_out}/{layout}{bias}");
+    let norm = if normed { "/normed" } else { "" };
+    let name = format!("expert_matmul_glu/{dtype}/{n_tokens}x{n_in}x{n_out}/{layout}{bias}{norm}");
     Case::new(name, 2e-5).dtype(dtype).tokens(n_tokens).build(|b| {
-        let x = b.input(Shape::tokens(n_in));
+        let mut x = b.input(Shape::tokens(n_in));
+        if normed {
+            let w = b.vector("norm", n_in);
+            x = b.rms_norm(x, w, 1e-5);
+        }
         let logits = b.input(Shape::tokens(6));
         let (ids, _) = b.router(logits, 3, None);
         let mut product = |name, bias, n| {
@@ -84,13 +103,18 @@ fn case(dtype: DType, (n_in, n_out): (u32, u32), form: Form) -> Case {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let plain = Form { n_tokens: 3, stacked: true, biased: false, activation: Activation::Silu };
+    let plain = Form { n_tokens: 3, stacked: true, biased: false, normed: false, activation: Activation::Silu };
     let biased = Form { biased: true, activation: CLAMPED, ..plain };
     let mut cases: Vec<Case> = matrix_types().into_iter().map(|dtype| case(dtype, (256, 35), plain)).collect();
     for dtype in [DType::F32, DType::Q4_K, DType::MXFP4] {
         let apart = Form { stacked: false, ..plain };
         for form in [Form { n_tokens: 1, ..apart }, Form { n_tokens: 5, ..biased }, Form { stacked: false, ..biased }] {
             cases.push(case(dtype, (256, 70), form));
+        }
+    }
+    for dtype in [DType::F32, DType::Q4_K, DType::Q8_0] {
+        for (n_tokens, stacked) in [(1, false), (3, true), (5, false)] {
+            cases.push(case(dtype, (512, 70), Form { n_tokens, stacked, normed: true, ..plain }));
         }
     }
     // More tokens than are done one by one; few columns; more columns than are brought at a time.

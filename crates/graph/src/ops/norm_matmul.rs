@@ -37,8 +37,8 @@ impl NormMatmulGlu {
     }
 }
 
-/// Runs `rest` on the normed input and the weights behind the norm's.
-fn normed(norm: RmsNorm, io: &mut Io<'_>, rest: impl FnOnce(&mut Io<'_>)) {
+/// Runs `rest` on the normed first input, the other inputs, and the weights behind the norm's.
+pub(super) fn normed(norm: RmsNorm, io: &mut Io<'_>, rest: impl FnOnce(&mut Io<'_>)) {
     let mut x = vec![vec![0.0; io.inputs[0].len()]];
     let (inputs, weights, rows, batch) = (io.inputs, io.weights, io.rows, io.batch);
     norm.reference(&mut Io {
@@ -49,7 +49,8 @@ fn normed(norm: RmsNorm, io: &mut Io<'_>, rest: impl FnOnce(&mut Io<'_>)) {
         resource: None,
         rows,
     });
-    rest(&mut Io { inputs: &[&x[0]], weights: &weights[1..], outputs: io.outputs, batch, resource: None, rows });
+    let inputs: Vec<&[f32]> = std::iter::once(x[0].as_slice()).chain(inputs[1..].iter().copied()).collect();
+    rest(&mut Io { inputs: &inputs, weights: &weights[1..], outputs: io.outputs, batch, resource: None, rows });
 }
 
 /// The parts, which a backend that has the fusion fuses itself.

@@ -5,7 +5,7 @@
 
 use zinc_gguf::DType;
 use zinc_graph::ops::{Activation, ExpertMatmul, ExpertMatmulGlu, RmsNorm};
-use zinc_graph::section::{Node, ValueId};
+use zinc_graph::section::{Node, ValueId, WeightId};
 
 use super::{Recorder, UNIT, activation_words, row_bytes};
 use crate::commands::Dispatch;
@@ -219,14 +219,14 @@ impl Recorder<'_> {
     }
 
     pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Dispatch, Error> {
-        let product = self.product_of_experts(node, op);
+        let product = self.product_of_experts(node, op, node.weights.as_slice());
         self.product(&product)
     }
 
-    /// One matrix for each expert, with a bias if the node has one.
-    fn product_of_experts(&self, node: &Node, op: ExpertMatmul) -> Product {
-        let w = self.weight(node.weights.as_slice()[0]);
-        let other = self.optional_weight(node, 1);
+    /// One matrix for each expert, with a bias if there is one among the weights.
+    fn product_of_experts(&self, node: &Node, op: ExpertMatmul, weights: &[WeightId]) -> Product {
+        let w = self.weight(weights[0]);
+        let other = weights.get(1).map_or(0, |bias| self.weight(*bias).1);
         Product {
             op: node.op.name(),
             x: node.inputs.as_slice()[0],
@@ -250,14 +250,13 @@ impl Recorder<'_> {
 
     /// For steps of few tokens: `Vulkan` does not fuse it where the slots are sorted by expert.
     pub(super) fn expert_matmul_glu(&mut self, node: &Node, p: ExpertMatmulGlu) -> Result<Dispatch, Error> {
-        let op = p.product;
-        let w = self.weight(node.weights.as_slice()[0]);
+        let (op, weights) = (p.product, p.product_weights(node.weights.as_slice()));
+        let w = self.weight(weights[0]);
+        let address = |i: usize| weights.get(i).map_or(0, |bias: &WeightId| self.weight(*bias).1);
         let (w2, other, other2, up_row) = if p.stacked {
-            let other = self.optional_weight(node, 1);
-            (w, other, other + 4 * u64::from(op.n_out), op.n_out)
+            (w, address(1), address(1) + 4 * u64::from(op.n_out), op.n_out)
         } else {
-            let w2 = self.weight(node.weights.as_slice()[1]);
-            (w2, self.optional_weight(node, 2), self.optional_weight(node, 3), 0)
+            (self.weight(weights[1]), address(2), address(3), 0)
         };
         let product = Product {
             w2,
@@ -265,9 +264,10 @@ impl Recorder<'_> {
             other2,
             epilogue: if other == 0 { Epilogue::Glu } else { Epilogue::GluBias },
             activation: Some(p.glu.activation),
+            norm: p.norm.map(|norm| (self.optional_weight(node, 0), norm.eps)),
             expert_rows: op.n_out + up_row,
             up_row,
-            ..self.product_of_experts(node, op)
+            ..self.product_of_experts(node, op, weights)
         };
         self.product(&product)
     }
@@ -353,11 +353,16 @@ impl Recorder<'_> {
         let resident = (n_matrices == 1 || p.w.0 == p.w2.0) && n_units <= units_in(tokens);
         let units = if resident { n_units } else { (units_in(tokens) / turn).max(1) * turn };
         let exact = n_units.is_multiple_of(lanes * wide);
-        let threads = tuning.matvec_threads.max(width);
         let launch_rows = if is_plain { n_rows.div_ceil(tokens) } else { n_rows.saturating_mul(p.n_used) };
-        let mut workgroups = p.n_out.div_ceil(rows * threads / lanes);
+        let workgroups_of = |threads: u32| p.n_out.div_ceil(rows * threads / lanes);
+        let (most, least) = (tuning.matvec_workgroups, tuning.matvec_threads_least.max(width));
+        let mut threads = tuning.matvec_threads.max(width);
+        while launch_rows == 1 && threads / 2 >= least && workgroups_of(threads / 2) <= most {
+            threads /= 2;
+        }
+        let mut workgroups = workgroups_of(threads);
         if resident && launch_rows == 1 {
-            workgroups = workgroups.div_ceil(workgroups.div_ceil(tuning.matvec_workgroups));
+            workgroups = workgroups.div_ceil(workgroups.div_ceil(most));
         }
         MatvecShape { rows, tokens, lanes, wide, exact, parts, resident, units, threads, workgroups, launch_rows }
     }
