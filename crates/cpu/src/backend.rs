@@ -201,12 +201,17 @@ impl Backend for Cpu {
         for phase in &plan.phases {
             step.phase(phase);
         }
+        ctx.pool.end_aside();
         self.steps += 1;
         Ok(Ticket(self.steps))
     }
 
     fn wait(&mut self, _ticket: Ticket) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    fn aside(&mut self, work: Box<dyn FnOnce() + Send>) {
+        self.ctx.pool.aside(work);
     }
 
     fn read(&mut self, plan: PlanId, value: ValueId, row: usize, dst: &mut [f32]) -> Result<(), BackendError> {

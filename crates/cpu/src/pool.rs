@@ -5,6 +5,10 @@
 //! waited for: it finds the phase closed and goes on waiting for the next. So a busy machine slows
 //! a phase down, and never stalls it. Idle workers spin for [`SPIN`], then sleep.
 //!
+//! Work that belongs to no phase is put aside for a worker that waits ([`Pool::aside`]). Whoever wakes a thread of another
+//! kind should be a worker: where no core is idle the system likes to let it run on the core of the one that woke it, and a
+//! worker's absence slows a phase down, while that of the caller stops it.
+//!
 //! It does not nest, queue, steal or bind threads to cores.
 
 use std::any::Any;
@@ -51,7 +55,12 @@ struct Shared {
     asleep: Box<[AtomicBool]>,
     caller_waits: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    has_aside: AtomicBool,
+    aside: Mutex<Option<Aside>>,
 }
+
+/// Work that belongs to no phase.
+type Aside = Box<dyn FnOnce() + Send>;
 
 struct Phase {
     body: *const Body,
@@ -82,6 +91,8 @@ impl Pool {
             asleep: (0..n_workers).map(|_| AtomicBool::new(false)).collect(),
             caller_waits: AtomicBool::new(false),
             panic: Mutex::new(None),
+            has_aside: AtomicBool::new(false),
+            aside: Mutex::new(None),
         });
         let mut pool = Pool { shared, workers: Vec::with_capacity(n_workers) };
         for index in 0..n_workers {
@@ -103,7 +114,8 @@ impl Pool {
     /// [`Pool::n_threads`] and is the caller's (0) or a worker's alone while the phase lasts.
     ///
     /// # Panics
-    /// When a call of `body` panicked, with its payload; the other items may be left out.
+    /// When a call of `body` panicked, with its payload; the other items may be left out. When work that was put aside has
+    /// panicked on a worker, with that one's.
     pub fn run(&mut self, n_items: usize, body: impl Fn(usize, usize) + Sync) {
         if n_items <= 1 || self.workers.is_empty() {
             (0..n_items).for_each(|item| body(0, item));
@@ -120,6 +132,36 @@ impl Pool {
         }
     }
 
+    /// Lets a worker that waits for a phase do `work`, and does not wait for it. What no worker has begun since the last
+    /// time is done first.
+    pub fn aside(&mut self, work: Aside) {
+        self.end_aside();
+        if self.workers.is_empty() {
+            return work();
+        }
+        let shared = &*self.shared;
+        *shared.aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        shared.has_aside.store(true, Ordering::SeqCst);
+        // One that is awake looks before it sleeps.
+        if shared.n_asleep.load(Ordering::SeqCst) == self.workers.len() {
+            self.wake(1);
+        }
+    }
+
+    /// Does what was put [aside](Pool::aside), unless a worker has begun it.
+    pub fn end_aside(&mut self) {
+        if let Some(work) = self.shared.take_aside() {
+            work();
+        }
+    }
+
+    /// Wakes workers that sleep, so many at most.
+    fn wake(&self, n_max: usize) {
+        let workers = self.workers.iter().zip(&self.shared.asleep);
+        let asleep = workers.filter(|(_, asleep)| asleep.swap(false, Ordering::SeqCst));
+        asleep.take(n_max).for_each(|(worker, _)| worker.thread.unpark());
+    }
+
     fn open(&mut self, n_items: usize, body: &(dyn Fn(usize, usize) + Sync)) {
         let shared = &*self.shared;
         // SAFETY: the lifetime is erased only until `Closing` is dropped in `run`, which waits
@@ -132,12 +174,23 @@ impl Pool {
         let epoch = shared.state.load(Ordering::Relaxed) & !(EPOCH - 1);
         shared.state.store(epoch.wrapping_add(EPOCH) | OPEN, Ordering::SeqCst);
         if shared.n_asleep.load(Ordering::SeqCst) > 0 {
-            for (worker, asleep) in self.workers.iter().zip(&shared.asleep) {
-                if asleep.swap(false, Ordering::SeqCst) {
-                    worker.thread.unpark();
-                }
-            }
+            self.wake(self.workers.len());
         }
+    }
+}
+
+impl Shared {
+    fn take_aside(&self) -> Option<Aside> {
+        // Spinning workers look here all the time, so they only read.
+        if !self.has_aside.load(Ordering::Relaxed) || !self.has_aside.swap(false, Ordering::SeqCst) {
+            return None;
+        }
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A panic of a worker's, for the caller.
+    fn keep(&self, panic: Box<dyn Any + Send>) {
+        *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
     }
 }
 
@@ -219,7 +272,7 @@ fn work(shared: &Shared, index: usize) {
         let result = catch_unwind(AssertUnwindSafe(|| take_items(shared, n_items, index + 1, body)));
         if let Err(payload) = result {
             shared.next_item.store(n_items, Ordering::Relaxed);
-            *shared.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+            shared.keep(payload);
         }
         let left = shared.state.fetch_sub(1, Ordering::SeqCst);
         if left & ACTIVE == 1 && shared.caller_waits.load(Ordering::SeqCst) {
@@ -236,6 +289,11 @@ fn wait_for_phase(shared: &Shared, index: usize, seen: u64) -> Option<u64> {
         if shared.stop.load(Ordering::Relaxed) {
             return None;
         }
+        if let Some(work) = shared.take_aside()
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(work))
+        {
+            shared.keep(payload);
+        }
         let state = shared.state.load(Ordering::Acquire);
         if is_new(state) {
             return Some(state);
@@ -246,7 +304,8 @@ fn wait_for_phase(shared: &Shared, index: usize, seen: u64) -> Option<u64> {
         shared.asleep[index].store(true, Ordering::SeqCst);
         shared.n_asleep.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if !is_new(shared.state.load(Ordering::SeqCst)) && !shared.stop.load(Ordering::SeqCst) {
+        let has_work = is_new(shared.state.load(Ordering::SeqCst)) || shared.has_aside.load(Ordering::SeqCst);
+        if !has_work && !shared.stop.load(Ordering::SeqCst) {
             thread::park();
         }
         shared.n_asleep.fetch_sub(1, Ordering::SeqCst);
@@ -283,6 +342,9 @@ mod tests {
     use super::Pool;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn every_item_runs_once_in_thousands_of_phases() {
@@ -310,7 +372,7 @@ mod tests {
                 pool.run(40, |_, item| {
                     // With a fixed division nobody would take the items behind this one.
                     while item == held && done.load(Ordering::Relaxed) < 39 {
-                        std::thread::yield_now();
+                        thread::yield_now();
                     }
                     done.fetch_add(1, Ordering::Relaxed);
                 });
@@ -347,6 +409,82 @@ mod tests {
                 assert_eq!(done.into_inner(), 10);
             }
         }
+    }
+
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !is_so() {
+            assert!(Instant::now() < end, "{what}");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn work_aside_is_done_once_and_no_later_than_asked_for() {
+        for n_threads in [1, 2, 3, 8] {
+            let mut pool = Pool::new(n_threads).unwrap();
+            let done: Arc<Vec<AtomicUsize>> = Arc::new((0..1000).map(|_| AtomicUsize::new(0)).collect());
+            for round in 0..done.len() {
+                let in_it = Arc::clone(&done);
+                pool.aside(Box::new(move || {
+                    in_it[round].fetch_add(1, Ordering::SeqCst);
+                }));
+                for n_items in 0..round % 7 {
+                    pool.run(n_items, |_, _| {});
+                }
+                pool.end_aside();
+            }
+            wait_until("the last one is done", || done.iter().all(|n| n.load(Ordering::SeqCst) == 1));
+        }
+    }
+
+    #[test]
+    fn a_sleeping_worker_is_woken_for_work_aside() {
+        let mut pool = Pool::new(3).unwrap();
+        let (sender, names) = mpsc::channel();
+        for _ in 0..20 {
+            wait_until("all sleep", || pool.shared.n_asleep.load(Ordering::SeqCst) == 2);
+            let sender = sender.clone();
+            pool.aside(Box::new(move || sender.send(thread::current().name().map(str::to_owned)).unwrap()));
+            let name = names.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+            assert!(name.starts_with("zinc-cpu-"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_caller_does_what_no_worker_comes_to() {
+        let mut pool = Pool::new(2).unwrap();
+        let ((begun, has_begun), (release, released)) = (mpsc::channel(), mpsc::channel());
+        pool.aside(Box::new(move || {
+            begun.send(()).unwrap();
+            released.recv().unwrap();
+        }));
+        has_begun.recv().unwrap();
+        let (sender, threads) = mpsc::channel();
+        pool.aside(Box::new(move || sender.send(thread::current().id()).unwrap()));
+        let done = AtomicUsize::new(0);
+        pool.run(10, |slot, _| {
+            assert_eq!(slot, 0, "the worker is held up");
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 10);
+        assert!(threads.try_recv().is_err());
+        pool.end_aside();
+        assert_eq!(threads.try_recv(), Ok(thread::current().id()));
+        release.send(()).unwrap();
+    }
+
+    #[test]
+    fn a_panic_of_work_aside_reaches_the_next_phase_and_the_worker_lives_on() {
+        let mut pool = Pool::new(2).unwrap();
+        for _ in 0..20 {
+            pool.aside(Box::new(|| panic!("aside")));
+            wait_until("it was begun", || !pool.shared.has_aside.load(Ordering::SeqCst));
+            wait_until("it has ended", || pool.shared.panic.lock().unwrap().is_some());
+            let payload = catch_unwind(AssertUnwindSafe(|| pool.run(2, |_, _| {}))).expect_err("it is passed on");
+            assert_eq!(payload.downcast_ref(), Some(&"aside"));
+        }
+        wait_until("it sleeps", || pool.shared.n_asleep.load(Ordering::SeqCst) == 1);
     }
 
     #[test]

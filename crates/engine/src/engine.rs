@@ -249,6 +249,11 @@ impl Engine {
         Ok(std::mem::take(&mut self.events))
     }
 
+    /// Does `work` beside the steps, see [`Backend::aside`].
+    pub(crate) fn aside(&mut self, work: Box<dyn FnOnce() + Send>) {
+        self.backend.aside(work);
+    }
+
     fn land_step(&mut self, in_flight: InFlight) -> Result<(), Error> {
         let InFlight { plan, ticket, chunks, launched, is_new_plan } = in_flight;
         self.backend.wait(ticket)?;

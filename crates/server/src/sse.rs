@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::error::ApiError;
 use crate::generate::{Generation, Piece};
@@ -21,32 +21,34 @@ pub(crate) trait Writer: Send + 'static {
     fn piece(&mut self, piece: Piece, out: &mut Out);
     /// A sign of life while nothing happens.
     fn ping(&mut self, out: &mut Out) {
-        out.0.push_str(": still here\n\n");
+        out.0.extend_from_slice(b": still here\n\n");
     }
 }
 
 /// Events that are being written.
 #[derive(Debug, Default)]
-pub(crate) struct Out(String);
+pub(crate) struct Out(Vec<u8>);
 
 impl Out {
     /// An event without a name.
-    pub(crate) fn data(&mut self, value: &Value) {
-        self.raw(&value.to_string());
+    pub(crate) fn data(&mut self, value: &impl Serialize) {
+        self.0.extend_from_slice(b"data: ");
+        serde_json::to_writer(&mut self.0, value).expect("memory takes it, and all keys are strings");
+        self.0.extend_from_slice(b"\n\n");
     }
 
     /// Text as an event.
     pub(crate) fn raw(&mut self, text: &str) {
-        self.0.push_str("data: ");
-        self.0.push_str(text);
-        self.0.push_str("\n\n");
+        for part in ["data: ", text, "\n\n"] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
     }
 
     /// An event with a name.
-    pub(crate) fn event(&mut self, name: &str, value: &Value) {
-        self.0.push_str("event: ");
-        self.0.push_str(name);
-        self.0.push('\n');
+    pub(crate) fn event(&mut self, name: &str, value: &impl Serialize) {
+        for part in ["event: ", name, "\n"] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
         self.data(value);
     }
 

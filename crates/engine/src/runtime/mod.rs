@@ -6,7 +6,8 @@
 //! here: a server awaits on its own side of the sinks, which never block.
 //!
 //! A thread between the loop and the sinks would cost more than they do: on a CPU that computes on
-//! every core it takes the engine's own, in the midst of a step.
+//! every core it takes the engine's own, in the midst of a step. So does the thread that a sink wakes,
+//! and therefore a CPU lets one of its workers call the sinks ([`Backend::aside`](zinc_graph::Backend::aside)).
 
 mod delivery;
 mod worker;

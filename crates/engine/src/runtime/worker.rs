@@ -48,8 +48,10 @@ impl Worker {
         let goes_on = self.drain_inbox();
         self.landed = self.engine.land()?;
         self.publish();
-        if !self.engine.device().is_asynchronous || self.engine.is_idle() {
+        if self.engine.is_idle() {
             self.deliver_landed();
+        } else if !self.engine.device().is_asynchronous {
+            self.deliver_aside();
         }
         Ok(goes_on)
     }
@@ -59,9 +61,22 @@ impl Worker {
         self.deliver(landed);
     }
 
+    /// Lets the device hand over what came of the last step while it computes the next.
+    fn deliver_aside(&mut self) {
+        self.delivery.add(std::mem::take(&mut self.landed));
+        let delivery = self.delivery.clone();
+        self.engine.aside(Box::new(move || delivery.send()));
+    }
+
     /// Hands events over, and ends what nobody reads any more.
     fn deliver(&mut self, events: Vec<(RequestId, Event)>) {
-        let lost = self.delivery.send(events);
+        self.delivery.add(events);
+        self.delivery.send();
+        self.end_lost();
+    }
+
+    fn end_lost(&mut self) {
+        let lost = self.delivery.take_lost();
         for &id in &lost {
             // Its sink is gone, so there is nobody to tell.
             let _ = self.engine.cancel(id);

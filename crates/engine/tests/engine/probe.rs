@@ -20,6 +20,8 @@ pub(crate) enum Interference {
     Gate { arrivals: Sender<()>, permits: Receiver<()> },
     /// Moves the clock on by what a step of that many tokens takes, in milliseconds.
     Clock { milliseconds: Arc<AtomicU64>, cost: fn(usize) -> u64 },
+    /// Does work aside as late as a device may, and on another thread: when the next step is done.
+    LateAside,
 }
 
 /// What a probe has seen.
@@ -33,12 +35,13 @@ pub(crate) struct Seen {
 pub(crate) struct Probe {
     inner: Reference,
     interference: Interference,
+    aside: Option<Box<dyn FnOnce() + Send>>,
     pub(crate) seen: Arc<Mutex<Seen>>,
 }
 
 impl Probe {
     pub(crate) fn new(interference: Interference) -> Probe {
-        Probe { inner: Reference::new(), interference, seen: Arc::default() }
+        Probe { inner: Reference::new(), interference, aside: None, seen: Arc::default() }
     }
 }
 
@@ -77,7 +80,18 @@ impl Backend for Probe {
             _ => {}
         }
         self.seen.lock().unwrap().submitted.push(batch.clone());
-        self.inner.submit(plan, batch)
+        let ticket = self.inner.submit(plan, batch);
+        if let Some(work) = self.aside.take() {
+            std::thread::spawn(work).join().unwrap();
+        }
+        ticket
+    }
+
+    fn aside(&mut self, work: Box<dyn FnOnce() + Send>) {
+        match self.interference {
+            Interference::LateAside => assert!(self.aside.replace(work).is_none(), "one a step"),
+            _ => self.inner.aside(work),
+        }
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError> {

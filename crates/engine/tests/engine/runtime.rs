@@ -139,6 +139,58 @@ fn a_full_reader_misses_news_of_its_prompt_and_goes_on() {
     assert!(runtime.broken().is_none());
 }
 
+fn delivering_late(config: EngineConfig) -> (Runtime, Arc<Mutex<Seen>>) {
+    let probe = Probe::new(Interference::LateAside);
+    let seen = Arc::clone(&probe.seen);
+    (Runtime::start(tiny::engine_on(Box::new(probe), config)).unwrap(), seen)
+}
+
+#[test]
+fn events_that_are_delivered_late_all_arrive_in_order() {
+    let (runtime, _) = delivering_late(CONFIG);
+    let wanted = |which: u64| Request { n_choices: 2, ..request(prompt(which, 30), 12) };
+    let answers: Vec<_> = (0..5).map(|which| submit(&runtime, wanted(which)).1).collect();
+    for (which, events) in answers.iter().enumerate() {
+        let (answer, expected) = (collect(events), alone(CONFIG, wanted(which as u64)));
+        for choice in 0..2 {
+            assert_eq!(answer.of_choice(choice), expected.of_choice(choice));
+        }
+        assert_eq!(answer.choices.len(), 2);
+    }
+}
+
+#[test]
+fn a_cancelled_request_gets_the_tokens_that_were_on_their_way() {
+    let (runtime, _) = delivering_late(EngineConfig { context_tokens: 4096, ..CONFIG });
+    for n_read in 0..20 {
+        let (id, events) = submit(&runtime, request(prompt(1, 4), 4000));
+        let mut answer = Answer::default();
+        while answer.tokens.len() < n_read {
+            answer.add(events.recv().unwrap());
+        }
+        runtime.cancel(id);
+        events.iter().for_each(|event| answer.add(event));
+        let done = answer.done();
+        assert!(matches!(done.reason, FinishReason::Cancelled));
+        assert_eq!(answer.tokens.len(), done.usage.generated_tokens as usize);
+    }
+}
+
+#[test]
+fn late_delivery_notices_who_is_gone_and_who_is_slow() {
+    let (runtime, seen) = delivering_late(EngineConfig { sequences_max: 1, context_tokens: 4096, ..CONFIG });
+    let (_, gone) = submit(&runtime, request(prompt(1, 4), 4000));
+    let (sender, slow) = mpsc::sync_channel(4);
+    runtime.submit(request(prompt(2, 4), 4000), sender).unwrap();
+    drop(gone);
+    let (_, events) = submit(&runtime, request(prompt(3, 4), 60));
+    assert_eq!(collect(&events).ids(), alone(CONFIG, request(prompt(3, 4), 60)).ids());
+    let slow = collect(&slow);
+    assert!(slow.done.is_none() && slow.tokens.len() <= 4, "its events end without a Done");
+    assert_eq!(runtime.stats().n_cancelled, 2);
+    assert!(seen.lock().unwrap().submitted.len() < 3000, "what nobody reads is not computed");
+}
+
 #[test]
 fn requests_that_make_no_sense_are_refused_where_they_are_made() {
     let runtime = start(CONFIG);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::chat_request::ChatRequest;
@@ -47,6 +48,8 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     Ok(json_response(StatusCode::OK, &object))
 }
 
+const FINGERPRINT: &str = concat!("zinc-", env!("CARGO_PKG_VERSION"));
+
 /// What is the same in all parts of an answer.
 struct Head {
     id: String,
@@ -65,7 +68,7 @@ impl Head {
     fn object(&self, kind: &str) -> Value {
         json!({
             "id": self.id, "object": kind, "created": self.created, "model": self.model.id,
-            "system_fingerprint": concat!("zinc-", env!("CARGO_PKG_VERSION")),
+            "system_fingerprint": FINGERPRINT,
         })
     }
 
@@ -144,33 +147,77 @@ struct ChatWriter {
     calls: BTreeMap<(u32, usize), String>,
 }
 
+/// A chunk. Written as it is, since one comes with each token.
+#[derive(Serialize)]
+struct Chunk<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    system_fingerprint: &'static str,
+    choices: &'a [ChunkChoice],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_progress: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct ChunkChoice {
+    index: u32,
+    delta: ChunkDelta,
+    logprobs: Value,
+    finish_reason: Option<&'static str>,
+}
+
+#[derive(Default, Serialize)]
+struct ChunkDelta {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Value>,
+}
+
 impl ChatWriter {
-    fn chunk(&self, choices: Value) -> Value {
-        let mut chunk = self.head.object("chat.completion.chunk");
-        chunk["choices"] = choices;
-        if self.include_usage {
-            chunk["usage"] = Value::Null;
+    fn chunk<'a>(&'a self, choices: &'a [ChunkChoice]) -> Chunk<'a> {
+        Chunk {
+            id: &self.head.id,
+            object: "chat.completion.chunk",
+            created: self.head.created,
+            model: &self.head.model.id,
+            system_fingerprint: FINGERPRINT,
+            choices,
+            usage: self.include_usage.then_some(Value::Null),
+            prompt_progress: None,
+            timings: None,
         }
-        chunk
     }
 
-    fn choice(&self, index: u32, delta: Value, logprobs: &[TokenLogprob], finish: Option<&Finish>) -> Value {
+    fn choice(&self, out: &mut Out, index: u32, delta: ChunkDelta, logprobs: &[TokenLogprob], finish: Option<&Finish>) {
         let logprobs = if logprobs.is_empty() { Value::Null } else { self.head.logprobs(logprobs) };
-        let finish = finish.map(Finish::openai);
-        self.chunk(json!([{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}]))
+        let finish_reason = finish.map(Finish::openai);
+        out.data(&self.chunk(&[ChunkChoice { index, delta, logprobs, finish_reason }]));
     }
 
-    fn delta(&mut self, choice: u32, delta: Delta) -> Value {
+    fn delta(&mut self, choice: u32, delta: Delta) -> ChunkDelta {
         match delta {
-            Delta::Reasoning(text) => json!({"reasoning_content": text}),
-            Delta::Content(text) => json!({"content": text}),
+            Delta::Reasoning(text) => ChunkDelta { reasoning_content: Some(text), ..ChunkDelta::default() },
+            Delta::Content(text) => ChunkDelta { content: Some(text), ..ChunkDelta::default() },
             Delta::Call { index, name } => {
                 let id = self.calls.entry((choice, index)).or_insert_with(|| request_id("call_"));
                 let function = json!({"name": name, "arguments": ""});
-                json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]})
+                let calls = json!([{"index": index, "id": id, "type": "function", "function": function}]);
+                ChunkDelta { tool_calls: Some(calls), ..ChunkDelta::default() }
             }
             Delta::Arguments { index, text } => {
-                json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+                let calls = json!([{"index": index, "function": {"arguments": text}}]);
+                ChunkDelta { tool_calls: Some(calls), ..ChunkDelta::default() }
             }
         }
     }
@@ -179,33 +226,31 @@ impl ChatWriter {
 impl Writer for ChatWriter {
     fn begin(&mut self, out: &mut Out) {
         for index in 0..self.n_choices {
-            out.data(&self.choice(index, json!({"role": "assistant", "content": ""}), &[], None));
+            let delta = ChunkDelta { role: Some("assistant"), content: Some(String::new()), ..ChunkDelta::default() };
+            self.choice(out, index, delta, &[], None);
         }
     }
 
     fn piece(&mut self, piece: Piece, out: &mut Out) {
         match piece {
             Piece::Progress(progress) => {
-                let mut chunk = self.chunk(json!([]));
-                chunk["prompt_progress"] = json!({
+                let progress = json!({
                     "queue_position": progress.queue_position, "total": progress.total,
                     "cache": progress.cached, "processed": progress.processed,
                 });
-                out.data(&chunk);
+                out.data(&Chunk { prompt_progress: Some(progress), ..self.chunk(&[]) });
             }
             Piece::Delta { choice, delta, logprobs } => {
                 let delta = self.delta(choice, delta);
-                out.data(&self.choice(choice, delta, &logprobs, None));
+                self.choice(out, choice, delta, &logprobs, None);
             }
             Piece::End { choice, finish, logprobs } => {
-                out.data(&self.choice(choice, json!({}), &logprobs, Some(&finish)));
+                self.choice(out, choice, ChunkDelta::default(), &logprobs, Some(&finish));
             }
             Piece::Done(summary) => {
                 if self.include_usage {
-                    let mut chunk = self.chunk(json!([]));
-                    chunk["usage"] = usage(&summary);
-                    chunk["timings"] = timings(&summary);
-                    out.data(&chunk);
+                    let (usage, timings) = (Some(usage(&summary)), Some(timings(&summary)));
+                    out.data(&Chunk { usage, timings, ..self.chunk(&[]) });
                 }
                 out.raw("[DONE]");
             }
