@@ -44,11 +44,11 @@ const uint HELD = (NT * UNITS * 2 + WORKGROUP - 1) / WORKGROUP; // sixteens of x
 
 bool is_integer(uint dtype) { return INTEGER == 1 && !is_float(dtype); }
 // Whether the 16 weights of half a and of half b have scales of their own though they are neighbours.
-bool is_fine(uint dtype) { return dtype == Q6_K || dtype == Q2_K || dtype == Q3_K; }
+bool is_fine(uint dtype) { return type_of(dtype) == Q6_K || dtype == Q2_K || dtype == Q3_K; }
 // Whether q - 128 is not yet the weight without its scale.
 bool has_minimum(uint dtype) { return centre(dtype) != 128.0; }
 // Whether half a of both units of an item are neighbours, and half b: otherwise a and b of each unit are.
-bool is_crossed(uint dtype) { return dtype == Q4_K || dtype == Q5_K || dtype == Q6_K; }
+bool is_crossed(uint dtype) { return dtype == Q4_K || dtype == Q5_K || type_of(dtype) == Q6_K; }
 
 // [token][part][item]. Group g of an item is 32 neighbouring columns, in sixteens k. As words: four columns a part, 8 parts a
 // group. As integers: part 4 g + 2 k is the high bytes, the next the low ones; behind the groups scale and sum of each; and, if
@@ -79,17 +79,27 @@ uint row_at(uint m, uint r, uint base, uint first) {
     return (base + m * up_row + min(o, n_out - 1)) * (m == 0 ? row_bytes : row_bytes2);
 }
 
+// Whether an item of every turn lies where that of the first one does, in its block or its eight blocks.
+bool is_alike(uint dtype) { return TURN % (dtype == Q6_K_PLANES ? 64 : 8) == 0; }
+
 // Bytes from a row's begin to the items of a turn; a lane that has no item there takes its first.
-uint turn_at(uint m, uint turn) {
+uint turn_at(uint dtype, uint m, uint turn) {
+    if (!is_alike(dtype)) return 0;
     if (EXACT == 0 && turn * TURN + lane() * WIDE >= n_in / 32) return 0;
     return turn * ((m == 0 ? row_bytes : row_bytes2) * TURN / (n_in / 32));
+}
+
+// The unit of this lane's item of a turn, counted from there.
+uint unit_at(uint dtype, uint turn) {
+    return is_alike(dtype) ? lane_unit() : min(turn * TURN + lane() * WIDE, n_in / 32 - WIDE);
 }
 
 // Matrices from..to, all of one type: this lane's item of that turn, of the next rows if `is_next`.
 void load_weights(uint dtype, uint from, uint to, bool is_next, uint turn) {
     [[unroll]] for (uint m = from; m < to; m++) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            uint mr = m * ROWS + r, row = (is_next ? there[mr] : here[mr]) + turn_at(m, turn), u = lane_unit(), at = mr * WIDE;
+            uint mr = m * ROWS + r, at = mr * WIDE;
+            uint row = (is_next ? there[mr] : here[mr]) + turn_at(dtype, m, turn), u = unit_at(dtype, turn);
             U8s matrix = m == 0 ? w : w2;
             if (is_float(dtype)) {
                 [[unroll]] for (uint j = 0; j < 8 * WIDE; j++) floats[at * 8 + j] = load_floats(dtype, matrix, row, 32 * u + 4 * j);
@@ -107,7 +117,7 @@ uint bytes_of(uvec4 v) { return (v.x & 255) | ((v.y & 255) << 8) | ((v.z & 255) 
 // Puts sixteen columns where they belong: number c of the token's. A neighbouring lane has the sixteen that share their scale.
 void put_x(uint dtype, uint t, uint c, vec4 v[4], bool is_there) {
     uint columns = c / 2, k = c % 2, item = columns / WIDE, g = columns % WIDE;
-    if (dtype == Q6_K) {
+    if (type_of(dtype) == Q6_K) {
         item = 4 * (columns >> 3) + 2 * ((columns >> 2) & 1) + (columns & 1);
         g = (columns >> 1) & 1;
     }
@@ -265,9 +275,9 @@ void walk(uint dtype, uint from, uint to, bool has_next, uint t0, uint count) {
             [[unroll]] for (uint m = from; m < to; m++) {
                 [[unroll]] for (uint r = 0; r < ROWS; r++) {
                     U8s matrix = m == 0 ? w : w2;
-                    uint mr = m * ROWS + r, row = here[mr] + turn_at(m, turn);
+                    uint mr = m * ROWS + r, row = here[mr] + turn_at(dtype, m, turn), u = unit_at(dtype, turn);
                     [[unroll]] for (uint i = 0; i < WIDE; i++) {
-                        now[mr * WIDE + i] = make_bytes(dtype, matrix, row, lane_unit() + i, raws[mr * WIDE + i]);
+                        now[mr * WIDE + i] = make_bytes(dtype, matrix, row, u + i, raws[mr * WIDE + i]);
                     }
                 }
             }

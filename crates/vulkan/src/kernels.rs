@@ -27,7 +27,7 @@ use crate::params::{Kernel, Params};
 use crate::pipeline::{Pipelines, Variant};
 use crate::scratch::Scratch;
 use crate::tuning::Tuning;
-use crate::weights::Resource;
+use crate::weights::{Placed, Resource};
 use matmul::Groups;
 
 /// Where everything of a plan lies, as device addresses.
@@ -37,7 +37,7 @@ pub struct Addresses<'a> {
     /// Each value, if something writes it.
     pub values: &'a [Option<u64>],
     /// Each weight.
-    pub weights: &'a [(DType, u64)],
+    pub weights: &'a [Placed],
     /// Keys and values, or state.
     pub resources: &'a [Resource],
     /// Frequency tables of rotary embeddings, by node.
@@ -165,13 +165,13 @@ impl Recorder<'_> {
         self.value(node.outputs.as_slice()[i])
     }
 
-    fn weight(&self, id: WeightId) -> (DType, u64) {
+    fn weight(&self, id: WeightId) -> Placed {
         self.at.weights[usize::from(id.0)]
     }
 
     /// Address of the node's weight `i`, 0 without one.
     fn optional_weight(&self, node: &Node, i: usize) -> u64 {
-        node.weights.as_slice().get(i).map_or(0, |w| self.weight(*w).1)
+        node.weights.as_slice().get(i).map_or(0, |w| self.weight(*w).address)
     }
 
     fn resource(&self, id: Option<ResourceId>) -> (u64, u64) {

@@ -21,6 +21,7 @@ pub mod measure;
 pub mod memory;
 pub mod params;
 pub mod pipeline;
+mod planes;
 pub mod profile;
 pub mod recording;
 pub mod scratch;

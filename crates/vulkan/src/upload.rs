@@ -8,11 +8,11 @@
 #![allow(clippy::cast_possible_truncation, reason = "sizes of what is mapped into this address space")]
 
 use std::collections::VecDeque;
-use std::iter;
 use std::ptr::NonNull;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::{iter, slice};
 
 use ash::vk;
 use zinc_graph::backend::WeightData;
@@ -23,6 +23,7 @@ use crate::device::Gpu;
 use crate::error::Error;
 use crate::lost::Work;
 use crate::memory::{Buffer, Place};
+use crate::planes::Planes;
 
 /// Bytes of a block at most: few, so that the blocks of all threads stay in the CPU's caches until the device reads
 /// them. On the host of an H200, with 16 cores, 16 threads copy out of the page cache at 91 GB/s into blocks of 1 MiB
@@ -37,6 +38,9 @@ const PLACES_PER_THREAD: usize = 4;
 const SUBMIT_PART: usize = 4;
 
 const _: () = assert!(BLOCK_BYTES * THREADS_MAX * PLACES_PER_THREAD <= 64 << 20, "host memory beyond the file's map");
+
+/// Weights, and how each is taken apart, if it is.
+type Sources<'a> = (&'a [WeightData], &'a [Option<&'static Planes>]);
 
 /// Called with the bytes that have arrived and the bytes there are.
 pub type Progress = dyn FnMut(u64, u64) + Send;
@@ -61,21 +65,22 @@ struct Block {
     pieces: Vec<Piece>,
 }
 
-/// Cuts an arena into blocks of at most `block_bytes`.
-fn blocks(layout: &Layout, weights: &[WeightData], block_bytes: usize) -> Vec<Block> {
+/// Cuts an arena into blocks of at most `block_bytes`, and what is taken apart between groups.
+fn blocks(layout: &Layout, (weights, planes): Sources<'_>, block_bytes: usize) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for (tensor, (spot, data)) in layout.spots.iter().zip(weights).enumerate() {
         let mut from = 0;
+        let whole = planes[tensor].map_or(1, Planes::group_bytes);
         while from < data.bytes.len() {
             let offset = spot.offset + from as u64;
-            let fits = |b: &Block| b.buffer == spot.buffer && offset - b.offset < block_bytes as u64;
+            let fits = |b: &Block| b.buffer == spot.buffer && offset - b.offset + whole as u64 <= block_bytes as u64;
             if !blocks.last().is_some_and(fits) {
                 blocks.push(Block { buffer: spot.buffer, offset, bytes: 0, pieces: Vec::new() });
             }
             let last = blocks.len() - 1;
             let block = &mut blocks[last];
             let at = (offset - block.offset) as usize;
-            let bytes = (data.bytes.len() - from).min(block_bytes - at);
+            let bytes = (data.bytes.len() - from).min((block_bytes - at) / whole * whole);
             block.pieces.push(Piece { tensor, from, at, bytes });
             block.bytes = at + bytes;
             from += bytes;
@@ -92,7 +97,7 @@ pub(crate) fn upload(
     gpu: &Arc<Gpu>,
     commands: &mut Commands,
     (arena, layout): (&mut Arena, &Layout),
-    weights: &[WeightData],
+    weights: Sources<'_>,
     progress: &mut Progress,
 ) -> Result<(), Error> {
     carry(gpu, commands, arena, &blocks(layout, weights, BLOCK_BYTES), weights, progress)
@@ -103,7 +108,7 @@ fn carry(
     commands: &mut Commands,
     arena: &mut Arena,
     blocks: &[Block],
-    weights: &[WeightData],
+    weights: Sources<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
     let n_threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(blocks.len());
@@ -162,7 +167,7 @@ type Filled = (usize, usize);
 fn with_fillers<R>(
     n_threads: usize,
     blocks: &[Block],
-    weights: &[WeightData],
+    weights: Sources<'_>,
     drive: impl FnOnce(Sender<Job>, Receiver<Filled>) -> R,
 ) -> R {
     let (jobs, todo) = mpsc::channel::<Job>();
@@ -186,11 +191,15 @@ fn with_fillers<R>(
     })
 }
 
-fn fill(block: &Block, weights: &[WeightData], to: &Target) {
+fn fill(block: &Block, (weights, planes): Sources<'_>, to: &Target) {
     for piece in &block.pieces {
         let from = &weights[piece.tensor].bytes[piece.from..piece.from + piece.bytes];
         // SAFETY: the target is mapped for the whole block, `blocks` keeps pieces inside it, no one else touches it.
-        unsafe { to.0.add(piece.at).copy_from_nonoverlapping(NonNull::from(from).cast(), piece.bytes) };
+        let to = unsafe { slice::from_raw_parts_mut(to.0.add(piece.at).as_ptr(), piece.bytes) };
+        match planes[piece.tensor] {
+            Some(planes) => planes.take_apart(from, to),
+            None => to.copy_from_slice(from),
+        }
     }
 }
 
@@ -323,7 +332,8 @@ mod tests {
             let weights = weights(sizes);
             let lengths: Vec<u64> = sizes.iter().map(|&n| n as u64).collect();
             let layout = Layout::new(&lengths, allocation);
-            let blocks = blocks(&layout, &weights, block_bytes);
+            let sources = (&weights[..], &vec![None; weights.len()][..]);
+            let blocks = blocks(&layout, sources, block_bytes);
             assert_eq!(blocks.len(), n_blocks, "{sizes:?}");
             let mut buffers: Vec<Vec<u8>> = layout.buffers.iter().map(|&n| vec![0; n as usize]).collect();
             let mapped: Vec<_> = buffers.iter_mut().map(|b| NonNull::new(b.as_mut_ptr()).unwrap()).collect();
@@ -331,7 +341,7 @@ mod tests {
             let mut progress = |done, total| reports.push((done, total));
             let total = blocks.iter().map(|b| b.bytes as u64).sum();
             let mut counter = Counter { done: 0, total, progress: &mut progress };
-            with_fillers(3, &blocks, &weights, |jobs, filled| write(&blocks, &mapped, &jobs, &filled, &mut counter));
+            with_fillers(3, &blocks, sources, |jobs, filled| write(&blocks, &mapped, &jobs, &filled, &mut counter));
             assert!(blocks.iter().all(|b| b.bytes <= block_bytes));
             assert_eq!(reports.last().copied().unwrap_or((0, 0)), (total, total));
             for (spot, data) in layout.spots.iter().zip(&weights) {
@@ -339,6 +349,28 @@ mod tests {
                 assert_eq!(buffers[spot.buffer][at..at + data.bytes.len()], data.bytes[..]);
             }
         }
+    }
+
+    /// Groups of 272 bytes in blocks of 1,024: three each, and what is left of the tensor behind it.
+    #[test]
+    fn what_is_taken_apart_is_cut_between_groups_alone() {
+        let weights = weights(&[100, 10 * 272, 500]);
+        let planes = [None, Planes::of(DType::Q8_0, [256, 10, 1]), None];
+        let layout = Layout::new(&[100, 10 * 272, 500], 1 << 20);
+        let blocks = blocks(&layout, (&weights, &planes), 1024);
+        assert!(blocks.iter().all(|b| b.bytes <= 1024));
+        let pieces = || blocks.iter().flat_map(|b| &b.pieces).filter(|piece| piece.tensor == 1);
+        assert!(pieces().all(|piece| piece.from % 272 == 0 && piece.bytes % 272 == 0), "{blocks:?}");
+        assert_eq!(pieces().map(|piece| piece.bytes).sum::<usize>(), 10 * 272);
+        let mut arena = vec![0; layout.buffers[0] as usize];
+        for block in &blocks {
+            let to = NonNull::new(arena[block.offset as usize..][..block.bytes].as_mut_ptr()).unwrap();
+            fill(block, (&weights, &planes), &Target(to));
+        }
+        let mut expected = vec![0; 10 * 272];
+        planes[1].unwrap().take_apart(&weights[1].bytes, &mut expected);
+        let of = |tensor: usize| &arena[layout.spots[tensor].offset as usize..][..weights[tensor].bytes.len()];
+        assert_eq!((of(0), of(1), of(2)), (&weights[0].bytes[..], &expected[..], &weights[2].bytes[..]));
     }
 
     /// A device that the host cannot write, and an arena of two buffers on it; nothing without a device.
@@ -382,11 +414,12 @@ mod tests {
     fn the_ring_brings_every_byte_to_a_device_that_the_host_cannot_write() {
         let weights = weights(&[300_001, 7, 0, 150_000, 64]);
         let Some((gpu, mut commands, layout, mut arena)) = device(&weights) else { return };
-        let blocks = blocks(&layout, &weights, 4096);
+        let sources = (&weights[..], &vec![None; weights.len()][..]);
+        let blocks = blocks(&layout, sources, 4096);
         assert!(blocks.len() > THREADS_MAX * PLACES_PER_THREAD);
         let mut reports = Vec::new();
         let mut note = |done, total| reports.push((done, total));
-        carry(&gpu, &mut commands, &mut arena, &blocks, &weights, &mut note).unwrap();
+        carry(&gpu, &mut commands, &mut arena, &blocks, sources, &mut note).unwrap();
         let total = blocks.iter().map(|b| b.bytes as u64).sum();
         assert!(reports.is_sorted() && reports.last() == Some(&(total, total)), "{reports:?}");
         check_arrived(&gpu, &mut commands, (&arena, &layout), &weights);
@@ -397,7 +430,8 @@ mod tests {
     fn one_submission_copies_several_blocks() {
         let weights = weights(&[300_001, 7, 0, 150_000, 64]);
         let Some((gpu, mut commands, layout, arena)) = device(&weights) else { return };
-        let blocks = blocks(&layout, &weights, 36 << 10);
+        let sources = (&weights[..], &vec![None; weights.len()][..]);
+        let blocks = blocks(&layout, sources, 36 << 10);
         let n_places = blocks.len();
         let ring = Ring::new(&gpu, n_places, 36 << 10).unwrap();
         let mut filled: Vec<Filled> = (0..n_places).map(|block| (block, block * 5 % n_places)).collect();
@@ -405,7 +439,7 @@ mod tests {
         for &(block, place) in &filled {
             // SAFETY: the place lies inside the ring.
             let to = unsafe { ring.mapped.add(place * ring.place_bytes) };
-            fill(&blocks[block], &weights, &Target(to));
+            fill(&blocks[block], sources, &Target(to));
         }
         let mut has_both = false;
         for n in 1.. {

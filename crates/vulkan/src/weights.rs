@@ -16,6 +16,7 @@ use crate::commands::Commands;
 use crate::device::Gpu;
 use crate::error::Error;
 use crate::memory::{Buffer, Place};
+use crate::planes::{self, Planes};
 use crate::upload::{Progress, upload};
 
 /// Device memory that a model needs, in bytes.
@@ -72,11 +73,30 @@ pub(crate) fn values_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
     Plan::new(graph, &PlanOptions { bucket, keep_values: false }).arena_bytes as u64
 }
 
+/// A weight on the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Storage type.
+    pub dtype: DType,
+    /// Whether its blocks are taken apart.
+    pub is_in_planes: bool,
+    /// Device address.
+    pub address: u64,
+}
+
+impl Placed {
+    /// The type as the kernels' constants name it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.dtype.id() + if self.is_in_planes { planes::ID } else { 0 }
+    }
+}
+
 /// The weights of a graph, in its order.
 #[derive(Default)]
 pub struct Weights {
-    /// Storage type and device address of each.
-    pub placed: Vec<(DType, u64)>,
+    /// Where each is, and as what.
+    pub placed: Vec<Placed>,
     /// The divisors of rotary frequencies, which the host needs too.
     rope_factors: Vec<Option<Vec<f32>>>,
     // Owns the memory that the addresses lie in.
@@ -87,7 +107,7 @@ impl Weights {
     /// The storage type of each.
     #[must_use]
     pub fn dtypes(&self) -> Vec<DType> {
-        self.placed.iter().map(|(dtype, _)| *dtype).collect()
+        self.placed.iter().map(|weight| weight.dtype).collect()
     }
 
     /// Copies weights that were checked against the graph to the device.
@@ -104,8 +124,15 @@ impl Weights {
         let sizes: Vec<u64> = weights.iter().map(|w| w.bytes.len() as u64).collect();
         let layout = Layout::new(&sizes, gpu.traits.allocation_bytes_max);
         let mut arena = Arena::new(gpu, &layout)?;
-        upload(gpu, commands, (&mut arena, &layout), weights, progress)?;
-        let placed = weights.iter().zip(&layout.spots).map(|(w, &spot)| (w.dtype, arena.address(spot))).collect();
+        let planes = weights.iter().zip(&graph.weights).map(|(data, weight)| Planes::of(data.dtype, weight.shape));
+        let planes: Vec<Option<&Planes>> = planes.collect();
+        upload(gpu, commands, (&mut arena, &layout), (weights, &planes), progress)?;
+        let placed = weights.iter().zip(&planes).zip(&layout.spots).map(|((data, planes), &spot)| Placed {
+            dtype: data.dtype,
+            is_in_planes: planes.is_some(),
+            address: arena.address(spot),
+        });
+        let placed = placed.collect();
         let mut rope_factors = vec![None; weights.len()];
         for node in graph.nodes.iter().filter(|node| matches!(node.op, Op::Rope(_))) {
             for weight in node.weights.as_slice() {

@@ -98,7 +98,7 @@ fn a_device_lost_in_a_product_names_that_product() {
     let data = WeightData { dtype: DType::F32, bytes: Bytes::from(vec![0; 64 * 64 * 4]) };
     let data = vec![data.clone(), data.clone(), data];
     let mut weights = Weights::load(&gpu, &mut commands, &graph, &data, &mut |_, _| ()).unwrap();
-    weights.placed[1].1 = NOWHERE;
+    weights.placed[1].address = NOWHERE;
     let tuning = Tuning::of(&gpu.traits);
     let parts = Parts {
         gpu: &gpu,

@@ -47,5 +47,10 @@ pub(super) fn cases() -> Vec<Case> {
             }));
         }
     }
+    cases.push(Case::new("embed/Q6_K/long".to_owned(), 1e-6).dtype(zinc_gguf::DType::Q6_K).tokens(3).build(|b| {
+        let table = b.model_matrix("table", 4096, 9);
+        let y = b.embed(table, 1.0);
+        b.output(y);
+    }));
     cases
 }

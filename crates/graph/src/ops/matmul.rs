@@ -162,5 +162,21 @@ fn long_rows() -> Vec<Case> {
             b.output(y);
         }));
     }
+    // Rows of many blocks, which a backend may keep in another order.
+    for (n_tokens, n_in) in [(1, 4096), (3, 6144), (20, 2048)] {
+        let case = |op: &str| Case::new(format!("{op}/Q6_K/long/{n_tokens}"), 1e-5).dtype(DType::Q6_K).tokens(n_tokens);
+        cases.push(case("matmul").build(|b| {
+            let x = b.input(Shape::tokens(n_in));
+            let w = b.matrix("w", n_in, 35);
+            let y = b.matmul(x, w);
+            b.output(y);
+        }));
+        cases.push(case("matmul_glu").build(|b| {
+            let x = b.input(Shape::tokens(n_in));
+            let (gate, up) = (b.matrix("gate", n_in, 20), b.matrix("up", n_in, 20));
+            let y = b.matmul_glu(x, gate, up, Activation::Silu);
+            b.output(y);
+        }));
+    }
     cases
 }

@@ -4,10 +4,12 @@
 // planes of nibbles are read once. A stored weight is s.x * q + s.y, of which little cancels, with q an unsigned byte and one pair
 // s for each half, so that s can be applied to a sum of products. Types of fewer bits have theirs at the top of q. F32, F16
 // and BF16 have no q.
-// `dtype` is a specialization constant at every call, so one arm of each switch is left.
+// `dtype` is a specialization constant at every call, so one arm of each switch is left. Of Q8_0 and Q6_K there is a form in which
+// eight blocks are taken apart: all their first parts, then all second parts, and so on (src/planes.rs), so that loads are aligned.
 
 const uint F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8;
 const uint Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, BF16 = 30, MXFP4 = 39;
+const uint IN_PLANES = 64, Q8_0_PLANES = Q8_0 + IN_PLANES, Q6_K_PLANES = Q6_K + IN_PLANES;
 
 const uint NIBBLES = 0x0f0f0f0f, HIGH_NIBBLES = 0xf0f0f0f0u;
 // The values of IQ4 plus 128, and 16 times those of FP4 plus 96, four to a word.
@@ -19,19 +21,22 @@ struct Unit {
     vec2 sa, sb;
 };
 
+bool is_in_planes(uint dtype) { return dtype >= IN_PLANES; }
+// The type, in whichever form.
+uint type_of(uint dtype) { return dtype % IN_PLANES; }
 bool is_float(uint dtype) { return dtype == F32 || dtype == F16 || dtype == BF16; }
 
 // Where the halves of unit u are in the row, in sixteens of columns.
 uvec2 halves(uint dtype, uint u) {
     uint j = u & 7;
     if (dtype == Q4_K || dtype == Q5_K) return uvec2(2 * (u & ~1u) + (j & 1)) + uvec2(0, 2);
-    if (dtype == Q6_K) return uvec2(16 * (u >> 3) + 8 * (j >> 2) + (j & 3)) + uvec2(0, 4);
+    if (type_of(dtype) == Q6_K) return uvec2(16 * (u >> 3) + 8 * (j >> 2) + (j & 3)) + uvec2(0, 4);
     return uvec2(2 * u, 2 * u + 1);
 }
 // The unit that holds sixteen c of the row, and whether it is its half b.
 uvec2 unit_of(uint dtype, uint c) {
     if (dtype == Q4_K || dtype == Q5_K) return uvec2(2 * (c >> 2) + (c & 1), (c >> 1) & 1);
-    if (dtype == Q6_K) return uvec2(4 * (c >> 3) + (c & 3), (c >> 2) & 1);
+    if (type_of(dtype) == Q6_K) return uvec2(4 * (c >> 3) + (c & 3), (c >> 2) & 1);
     return uvec2(c >> 1, c & 1);
 }
 
@@ -79,7 +84,7 @@ uvec4 fifth_bits(uint high, uint first) {
     return (bits * 0x00204081u & 0x01010101u) << 7;
 }
 
-// Where unit u of the row that begins at byte `row` has its block, and the first 16 bytes of its q.
+// Where unit u of the row that begins at byte `row` has its block, and the first 16 bytes of its q. In planes: its eight blocks.
 uvec2 place_of(uint dtype, uint row, uint u) {
     uint j = u & 7, block;
     switch (dtype) {
@@ -95,6 +100,8 @@ uvec2 place_of(uint dtype, uint row, uint u) {
     case Q2_K: block = row + 84 * (u >> 3); return uvec2(block, block + 16 + 32 * (j >> 2));
     case Q3_K: block = row + 110 * (u >> 3); return uvec2(block, block + 32 + 32 * (j >> 2));
     case IQ4_XS: block = row + 136 * (u >> 3); return uvec2(block, block + 8 + 16 * j);
+    case Q8_0_PLANES: block = row + 272 * (u >> 3); return uvec2(block, block + 32 * j);
+    case Q6_K_PLANES: block = row + 1680 * (u >> 6); return uvec2(block, block + 128 * (u >> 3 & 7) + 64 * (j >> 2) + 16 * (j & 3));
     }
     return uvec2(0);
 }
@@ -102,14 +109,33 @@ uvec2 place_of(uint dtype, uint row, uint u) {
 uint high_of(uint dtype, uvec2 place, uint u) {
     uint j = u & 7;
     if (dtype == Q6_K) return place.x + 128 + 32 * (j >> 2) + 16 * (j & 1);
+    if (dtype == Q6_K_PLANES) return place.x + 1024 + 64 * (u >> 3 & 7) + 32 * (j >> 2) + 16 * (j & 1);
     if (dtype == Q5_K) return place.x + 16 + 16 * (j & 1);
     return place.y + 16;
+}
+
+// Scales of a unit of Q6_K, and which eight bytes have those of its block's half, and where d is.
+uvec2 scales_of(uint dtype, uint block, uint u) {
+    uint half_of_it = 8 * ((u & 7) >> 2), i = u >> 3 & 7;
+    if (is_in_planes(dtype)) return uvec2(block + 1536 + 16 * i + half_of_it, block + 1664 + 2 * i);
+    return uvec2(block + 192 + half_of_it, block + 208);
 }
 
 Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     Raw raw;
     uvec2 place = place_of(dtype, row, u);
     uint block = place.x, high = high_of(dtype, place, u), j = u & 7;
+    if (is_in_planes(dtype)) {
+        raw.q = u128_at(p, place.y);
+        raw.h = u128_at(p, high);
+        if (dtype == Q8_0_PLANES) {
+            raw.s.x = u16_at(p, block + 256 + 2 * j);
+        } else {
+            uvec2 scales = scales_of(dtype, block, u);
+            raw.s = uvec4(u16_at(p, scales.y), u8_at(p, scales.x + (j & 3)), u8_at(p, scales.x + (j & 3) + 4), 0);
+        }
+        return raw;
+    }
     if (dtype == Q4_K || dtype == Q5_K) {
         raw.s = u128_at(p, block);
         raw.q = u128_at(p, place.y);
@@ -125,8 +151,8 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     case Q5_1: raw.s = uvec4(u16_at(p, block), u16_at(p, block + 2), u16_at(p, block + 4), u16_at(p, block + 6)); break;
     case MXFP4: raw.s.x = u8_at(p, block); break;
     case Q6_K: {
-        uint scale = block + 192 + 8 * (j >> 2) + (j & 3);
-        raw.s = uvec4(u16_at(p, block + 208), u8_at(p, scale), u8_at(p, scale + 4), 0);
+        uvec2 scales = scales_of(dtype, block, u);
+        raw.s = uvec4(u16_at(p, scales.y), u8_at(p, scales.x + (j & 3)), u8_at(p, scales.x + (j & 3) + 4), 0);
         break;
     }
     case Q2_K: raw.s = uvec4(u32_at(p, block + 80), u16_at(p, block + 2 * u % 16), 0, 0); break;
@@ -144,23 +170,28 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
 // Units u and u + 1, u even: what both are made of is loaded once.
 void load_raws(uint dtype, U8s p, uint row, uint u, out Raw even, out Raw odd) {
     odd = load_raw(dtype, p, row, u + 1);
-    if (dtype != Q4_K && dtype != Q5_K && dtype != Q6_K) {
+    if (dtype != Q4_K && dtype != Q5_K && type_of(dtype) != Q6_K) {
         even = load_raw(dtype, p, row, u);
         return;
     }
     uvec2 place = place_of(dtype, row, u);
     uint high = high_of(dtype, place, u);
-    if (dtype == Q6_K) {
+    if (type_of(dtype) == Q6_K) {
+        uint scale = scales_of(dtype, place.x, u).x + (u & 3);
+        uint a = u16_at(p, scale), b = u16_at(p, scale + 4);
+        even.s = uvec4(odd.s.x, a & 255, b & 255, 0);
+        odd.s = uvec4(odd.s.x, a >> 8, b >> 8, 0);
+        if (is_in_planes(dtype)) {
+            even.q = u128_at(p, place.y);
+            even.h = u128_at(p, high);
+            return;
+        }
         // The second sixteen bytes begin where the first end.
         uint word = place.y >> 2;
         even.q = uvec4(U32s(p).v[word], U32s(p).v[word + 1], U32s(p).v[word + 2], U32s(p).v[word + 3]);
         word = high >> 2;
         even.h = uvec4(U32s(p).v[word], U32s(p).v[word + 1], U32s(p).v[word + 2], U32s(p).v[word + 3]);
         even.more = uvec2(odd.q.x, odd.h.x);
-        uint scale = place.x + 192 + 8 * ((u & 7) >> 2) + (u & 3);
-        uint a = u16_at(p, scale), b = u16_at(p, scale + 4);
-        even.s = uvec4(odd.s.x, a & 255, b & 255, 0);
-        odd.s = uvec4(odd.s.x, a >> 8, b >> 8, 0);
         return;
     }
     even.s = odd.s;
@@ -174,9 +205,9 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     uvec2 place = place_of(dtype, row, u);
     uint high = high_of(dtype, place, u), j = u & 7;
     uvec4 q = raw.q, h = raw.h;
-    if (dtype != Q4_K && dtype != Q5_K) q = align16(place.y, q, raw.more.x);
+    if (dtype != Q4_K && dtype != Q5_K && !is_in_planes(dtype)) q = align16(place.y, q, raw.more.x);
     if (dtype == Q8_0 || dtype == Q6_K || dtype == Q2_K || dtype == Q3_K) h = align16(high, h, raw.more.y);
-    switch (dtype) {
+    switch (type_of(dtype)) {
     case Q4_0: case IQ4_NL: {
         float d = half_of(raw.s.x);
         w.a = dtype == Q4_0 ? (q << 4) & HIGH_NIBBLES : look_up(IQ4_BYTES, q & NIBBLES);

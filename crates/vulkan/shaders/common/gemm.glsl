@@ -13,7 +13,8 @@ shared VALUE tile_w[TILE_W > LEAST_W ? TILE_W : LEAST_W];
 shared VALUE tile_x[BN * STRIDE * PER_EIGHT];
 
 // Units of weights, where they lie within a step, or else halves of them, and eights of x that a thread fetches.
-const uint SPAN1 = DTYPE == Q6_K ? 128 : 64, SPAN2 = DTYPE2 == Q6_K ? 128 : 64; // columns that halves are spread over, at most
+// Halves of a unit are spread over SPAN columns, at most.
+const uint SPAN1 = DTYPE % IN_PLANES == Q6_K ? 128 : 64, SPAN2 = DTYPE2 % IN_PLANES == Q6_K ? 128 : 64;
 const uint SPAN = SPAN1 > SPAN2 ? SPAN1 : SPAN2;
 const uint W_COLUMNS = BK % SPAN == 0 ? 32 : 16, W_FOURS = W_COLUMNS / 4;       // of a task
 const bool WHOLE = W_COLUMNS == 32;

@@ -12,6 +12,7 @@ use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::params::{self, Kernel};
 use crate::tuning::{TILE_WORKGROUPS_MAX, Tile};
+use crate::weights::Placed;
 
 /// What follows the product, as the kernels' constant EPILOGUE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,9 +42,9 @@ struct Product {
     y: ValueId,
     n_in: u32,
     n_out: u32,
-    /// Type and address of the matrices; only a gated product has a second one.
-    w: (DType, u64),
-    w2: (DType, u64),
+    /// The matrices; one that is not gated has no use for the second.
+    w: Placed,
+    w2: Placed,
     /// Bias or residual, and the second matrix's bias.
     other: u64,
     other2: u64,
@@ -195,7 +196,7 @@ impl Recorder<'_> {
         let w = self.weight(matrices[0]);
         let w2 = match epilogue {
             Epilogue::Glu => self.weight(matrices[1]),
-            _ => (w.0, 0),
+            _ => w,
         };
         self.product(&Product {
             op: node.op.name(),
@@ -226,7 +227,7 @@ impl Recorder<'_> {
     /// One matrix for each expert, with a bias if there is one among the weights.
     fn product_of_experts(&self, node: &Node, op: ExpertMatmul, weights: &[WeightId]) -> Product {
         let w = self.weight(weights[0]);
-        let other = weights.get(1).map_or(0, |bias| self.weight(*bias).1);
+        let other = weights.get(1).map_or(0, |bias| self.weight(*bias).address);
         Product {
             op: node.op.name(),
             x: node.inputs.as_slice()[0],
@@ -234,7 +235,7 @@ impl Recorder<'_> {
             n_in: op.n_in,
             n_out: op.n_out,
             w,
-            w2: (w.0, 0),
+            w2: w,
             other,
             other2: 0,
             epilogue: if other == 0 { Epilogue::Plain } else { Epilogue::Bias },
@@ -252,7 +253,7 @@ impl Recorder<'_> {
     pub(super) fn expert_matmul_glu(&mut self, node: &Node, p: ExpertMatmulGlu) -> Result<Dispatch, Error> {
         let (op, weights) = (p.product, p.product_weights(node.weights.as_slice()));
         let w = self.weight(weights[0]);
-        let address = |i: usize| weights.get(i).map_or(0, |bias: &WeightId| self.weight(*bias).1);
+        let address = |i: usize| weights.get(i).map_or(0, |bias: &WeightId| self.weight(*bias).address);
         let (w2, other, other2, up_row) = if p.stacked {
             (w, address(1), address(1) + 4 * u64::from(op.n_out), op.n_out)
         } else {
@@ -292,8 +293,8 @@ impl Recorder<'_> {
         let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
         let rows = self.rows(p.x);
         let params = params::Matvec {
-            w: p.w.1,
-            w2: p.w2.1,
+            w: p.w.address,
+            w2: p.w2.address,
             x: self.value(p.x),
             other: p.other,
             other2: p.other2,
@@ -303,8 +304,8 @@ impl Recorder<'_> {
             step: self.at.step,
             n_in: p.n_in,
             n_out: p.n_out,
-            row_bytes: row_bytes(p.op, p.w.0, p.n_in)?,
-            row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
+            row_bytes: row_bytes(p.op, p.w.dtype, p.n_in)?,
+            row_bytes2: row_bytes(p.op, p.w2.dtype, p.n_in)?,
             rows: rows.symbol,
             rows_max: rows.most * p.n_used,
             n_used: p.n_used,
@@ -315,8 +316,8 @@ impl Recorder<'_> {
             eps: p.norm.map_or(0.0, |(_, eps)| eps),
         };
         let shape = self.matvec_shape(p, rows.most);
-        let mut constants = vec![p.w.0.id(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
-        constants.extend([p.w2.0.id(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
+        let mut constants = vec![p.w.id(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
+        constants.extend([p.w2.id(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
         constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts, u32::from(shape.exact)]);
         self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])
     }
@@ -325,11 +326,11 @@ impl Recorder<'_> {
     fn matvec_shape(&self, p: &Product, n_rows: u32) -> MatvecShape {
         let (tuning, width) = (self.tuning, self.traits.subgroup_size);
         let (n_units, n_matrices) = (p.n_in / UNIT, if p.epilogue >= Epilogue::Glu { 2 } else { 1 });
-        let wide = if has_super_blocks(p.w.0) || has_super_blocks(p.w2.0) { 2 } else { 1 };
+        let wide = if has_super_blocks(p.w.dtype) || has_super_blocks(p.w2.dtype) { 2 } else { 1 };
         let lanes = lanes_of(n_units / wide, width);
         // As the kernel lays out x: of Q2_K alone it needs the sums of sixteens.
-        let parts = match (self.is_integer(p), is_float(p.w.0) || is_float(p.w2.0)) {
-            (true, false) => 4 * wide + 1 + u32::from(p.w.0 == DType::Q2_K || p.w2.0 == DType::Q2_K),
+        let parts = match (self.is_integer(p), is_float(p.w.dtype) || is_float(p.w2.dtype)) {
+            (true, false) => 4 * wide + 1 + u32::from(p.w.dtype == DType::Q2_K || p.w2.dtype == DType::Q2_K),
             _ => 8 * wide,
         };
         // At least a turn of one token: the driver gives 16 KiB at the least.
@@ -350,7 +351,7 @@ impl Recorder<'_> {
         };
         // Two units a lane are as much under way as two rows. Rows share what is read of x, which is much for four tokens.
         let rows = (rows / wide).max(if n_matrices == 1 && tokens >= 4 { 2 } else { 1 });
-        let resident = (n_matrices == 1 || p.w.0 == p.w2.0) && n_units <= units_in(tokens);
+        let resident = (n_matrices == 1 || p.w.dtype == p.w2.dtype) && n_units <= units_in(tokens);
         let units = if resident { n_units } else { (units_in(tokens) / turn).max(1) * turn };
         let exact = n_units.is_multiple_of(lanes * wide);
         let launch_rows = if is_plain { n_rows.div_ceil(tokens) } else { n_rows.saturating_mul(p.n_used) };
@@ -361,7 +362,9 @@ impl Recorder<'_> {
             threads /= 2;
         }
         let mut workgroups = workgroups_of(threads);
-        if resident && launch_rows == 1 {
+        // What each workgroup does to x counts: one token's, or x of chosen experts that goes through a norm first.
+        if resident && (launch_rows == 1 || p.norm.is_some()) {
+            let most = (most / p.n_used).max(1);
             workgroups = workgroups.div_ceil(workgroups.div_ceil(most));
         }
         MatvecShape { rows, tokens, lanes, wide, exact, parts, resident, units, threads, workgroups, launch_rows }
@@ -369,7 +372,7 @@ impl Recorder<'_> {
 
     /// Whether a product multiplies stored bytes with integers: with floats it cannot.
     fn is_integer(&self, p: &Product) -> bool {
-        self.tuning.integer_dot && !(is_float(p.w.0) && is_float(p.w2.0))
+        self.tuning.integer_dot && !(is_float(p.w.dtype) && is_float(p.w2.dtype))
     }
 
     fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
@@ -390,8 +393,8 @@ impl Recorder<'_> {
             arrived = self.scratch.reserve(4 * n_tiles)?;
         }
         let params = params::Gemm {
-            w: p.w.1,
-            w2: p.w2.1,
+            w: p.w.address,
+            w2: p.w2.address,
             x: self.value(p.x),
             other: p.other,
             y: self.value(p.y),
@@ -401,16 +404,16 @@ impl Recorder<'_> {
             step: self.at.step,
             n_in: p.n_in,
             n_out: p.n_out,
-            row_bytes: row_bytes(p.op, p.w.0, p.n_in)?,
-            row_bytes2: row_bytes(p.op, p.w2.0, p.n_in)?,
+            row_bytes: row_bytes(p.op, p.w.dtype, p.n_in)?,
+            row_bytes2: row_bytes(p.op, p.w2.dtype, p.n_in)?,
             rows: rows.symbol,
             n_used: p.n_used,
             list_at: groups.map_or(0, |g| g.list_at),
             alpha,
             limit,
         };
-        let mut constants = vec![p.w.0.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
-        constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.0.id()]);
+        let mut constants = vec![p.w.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
+        constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.id()]);
         if kernel == Kernel::Gemm {
             constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y), u32::from(slices > 1)]);
         }

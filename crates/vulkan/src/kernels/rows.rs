@@ -37,10 +37,11 @@ impl Recorder<'_> {
     pub(super) fn embed(&mut self, node: &Node, scale: f32) -> Result<Dispatch, Error> {
         let y = node.outputs.as_slice()[0];
         let width = self.cols(y);
-        let (dtype, table) = self.weight(node.weights.as_slice()[0]);
-        let row_bytes = row_bytes("embed", dtype, width)?;
-        let params = params::Embed { table, y: self.value(y), step: self.at.step, width, row_bytes, scale };
-        self.launch(64, &[dtype.id()], &params, [(width / UNIT).div_ceil(64), self.at.bucket.tokens, 1])
+        let table = self.weight(node.weights.as_slice()[0]);
+        let row_bytes = row_bytes("embed", table.dtype, width)?;
+        let (y, step) = (self.value(y), self.at.step);
+        let params = params::Embed { table: table.address, y, step, width, row_bytes, scale };
+        self.launch(64, &[table.id()], &params, [(width / UNIT).div_ceil(64), self.at.bucket.tokens, 1])
     }
 
     /// Plain, or of the sum of two inputs, which is kept.

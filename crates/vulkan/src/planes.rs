@@ -1,0 +1,111 @@
+//! Weights whose blocks are no multiple of 16 bytes, taken apart on their way to the device.
+//!
+//! Eight blocks become planes: all first parts of the blocks, then all second parts, and so on. What a lane reads then begins at
+//! multiples of 16 bytes, which is one load instead of five and a shift. No byte is added or left out, so that rows lie where
+//! they would lie otherwise. `shaders/common/dequant.glsl` reads both forms.
+
+use zinc_gguf::DType;
+
+/// Blocks that are taken apart together: what makes a multiple of 16 bytes of them.
+const BLOCKS: usize = 8;
+/// Added to the id of a type that is taken apart, in the kernels' constants.
+pub(crate) const ID: u32 = 64;
+
+/// The parts of a type's blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Planes {
+    block_bytes: usize,
+    /// First byte in the block, and bytes, in the order of the planes; all bytes of a block.
+    parts: &'static [(usize, usize)],
+}
+
+/// 32 bytes of weights behind their scale.
+static Q8_0: Planes = Planes { block_bytes: 34, parts: &[(2, 32), (0, 2)] };
+/// Low bits, high bits, scales of sixteens, scale of all.
+static Q6_K: Planes = Planes { block_bytes: 210, parts: &[(0, 128), (128, 64), (192, 16), (208, 2)] };
+
+impl Planes {
+    /// How matrices of this type and shape are taken apart, if they are: whole rows of eight blocks.
+    #[must_use]
+    pub(crate) fn of(dtype: DType, shape: [u32; 3]) -> Option<&'static Planes> {
+        let planes = match dtype {
+            DType::Q8_0 => &Q8_0,
+            DType::Q6_K => &Q6_K,
+            _ => return None,
+        };
+        let is_whole = (shape[0] as usize).is_multiple_of(BLOCKS * dtype.block_len());
+        (is_whole && shape[1] > 1).then_some(planes)
+    }
+
+    /// Bytes of eight blocks.
+    #[must_use]
+    pub(crate) fn group_bytes(&self) -> usize {
+        BLOCKS * self.block_bytes
+    }
+
+    /// Takes whole groups of blocks apart. `to` is written from its first byte to its last.
+    ///
+    /// # Panics
+    /// Slices of different lengths.
+    pub(crate) fn take_apart(&self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len(), "planes have the bytes of their blocks");
+        let group_bytes = self.group_bytes();
+        for (from, to) in from.chunks_exact(group_bytes).zip(to.chunks_exact_mut(group_bytes)) {
+            let mut at = 0;
+            for &(first, bytes) in self.parts {
+                for block in from.chunks_exact(self.block_bytes) {
+                    to[at..at + bytes].copy_from_slice(&block[first..first + bytes]);
+                    at += bytes;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_block_once_and_groups_are_whole_sixteens() {
+        for (dtype, planes) in [(DType::Q8_0, &Q8_0), (DType::Q6_K, &Q6_K)] {
+            assert_eq!(planes.block_bytes, dtype.block_bytes());
+            let mut parts = planes.parts.to_vec();
+            parts.sort_unstable();
+            let end = parts.iter().fold(0, |end, &(first, bytes)| if first == end { end + bytes } else { usize::MAX });
+            assert_eq!(end, planes.block_bytes);
+            assert!(planes.group_bytes().is_multiple_of(16));
+            // Planes of parts of sixteen bytes or more come first, and so begin at multiples of 16.
+            assert!(planes.parts.iter().all(|&(_, bytes)| (BLOCKS * bytes).is_multiple_of(16)));
+        }
+    }
+
+    #[test]
+    fn bytes_of_blocks_lie_side_by_side_in_their_planes() {
+        // Byte i of block b of group g.
+        let byte = |g: usize, b: usize, i: usize| (g * 101 + b * 37 + i).to_le_bytes()[0];
+        let n = Q8_0.block_bytes;
+        let from: Vec<u8> = (0..16 * n).map(|k| byte(k / (8 * n), k / n % 8, k % n)).collect();
+        let mut to = vec![0; from.len()];
+        Q8_0.take_apart(&from, &mut to);
+        for (g, b) in [(0, 0), (0, 7), (1, 0), (1, 3)] {
+            let group = &to[g * 8 * n..][..8 * n];
+            assert!((0..32).all(|i| group[32 * b + i] == byte(g, b, 2 + i)));
+            assert!((0..2).all(|i| group[256 + 2 * b + i] == byte(g, b, i)));
+        }
+    }
+
+    #[test]
+    fn only_matrices_with_rows_of_whole_groups_are_taken_apart() {
+        assert_eq!(Planes::of(DType::Q8_0, [256, 8, 1]), Some(&Q8_0));
+        assert_eq!(Planes::of(DType::Q6_K, [4096, 8, 128]), Some(&Q6_K));
+        for (dtype, shape) in [
+            (DType::Q8_0, [224, 8, 1]),
+            (DType::Q8_0, [256, 1, 1]),
+            (DType::Q6_K, [1024, 8, 1]),
+            (DType::Q4_K, [4096, 8, 1]),
+        ] {
+            assert_eq!(Planes::of(dtype, shape), None, "{dtype} {shape:?}");
+        }
+    }
+}
