@@ -140,8 +140,11 @@ impl Pool {
             return work();
         }
         let shared = &*self.shared;
-        *shared.aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
-        shared.has_aside.store(true, Ordering::SeqCst);
+        {
+            let mut aside = shared.aside.lock().unwrap_or_else(PoisonError::into_inner);
+            *aside = Some(work);
+            shared.has_aside.store(true, Ordering::SeqCst);
+        }
         // One that is awake looks before it sleeps.
         if shared.n_asleep.load(Ordering::SeqCst) == self.workers.len() {
             self.wake(1);
@@ -157,9 +160,13 @@ impl Pool {
 
     /// Wakes workers that sleep, so many at most.
     fn wake(&self, n_max: usize) {
-        let workers = self.workers.iter().zip(&self.shared.asleep);
-        let asleep = workers.filter(|(_, asleep)| asleep.swap(false, Ordering::SeqCst));
-        asleep.take(n_max).for_each(|(worker, _)| worker.thread.unpark());
+        let mut left = n_max;
+        for (worker, asleep) in self.workers.iter().zip(&self.shared.asleep) {
+            if left > 0 && asleep.swap(false, Ordering::SeqCst) {
+                worker.thread.unpark();
+                left -= 1;
+            }
+        }
     }
 
     fn open(&mut self, n_items: usize, body: &(dyn Fn(usize, usize) + Sync)) {
@@ -182,10 +189,12 @@ impl Pool {
 impl Shared {
     fn take_aside(&self) -> Option<Aside> {
         // Spinning workers look here all the time, so they only read.
-        if !self.has_aside.load(Ordering::Relaxed) || !self.has_aside.swap(false, Ordering::SeqCst) {
+        if !self.has_aside.load(Ordering::Relaxed) {
             return None;
         }
-        self.aside.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_aside.store(false, Ordering::SeqCst);
+        aside.take()
     }
 
     /// A panic of a worker's, for the caller.
@@ -289,10 +298,12 @@ fn wait_for_phase(shared: &Shared, index: usize, seen: u64) -> Option<u64> {
         if shared.stop.load(Ordering::Relaxed) {
             return None;
         }
-        if let Some(work) = shared.take_aside()
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(work))
-        {
-            shared.keep(payload);
+        if let Some(work) = shared.take_aside() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+                shared.keep(payload);
+            }
+            // A phase may have begun meanwhile, and the next one will soon.
+            spin = Spin::new();
         }
         let state = shared.state.load(Ordering::Acquire);
         if is_new(state) {

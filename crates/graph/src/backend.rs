@@ -206,8 +206,8 @@ pub trait Backend: Send {
     /// A lost device.
     fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError>;
 
-    /// Does `work` once, beside the next step: a device that computes on the caller's thread gives it to another of its own
-    /// and has it begun when that step is done, if there is one; any other does it at once.
+    /// Does `work` once, beside the next step: a device that computes on the caller's thread gives it to another of its own,
+    /// and does it itself after that step if no other came; any other device does it at once.
     fn aside(&mut self, work: Box<dyn FnOnce() + Send>) {
         work();
     }

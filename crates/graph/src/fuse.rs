@@ -21,7 +21,8 @@ pub enum Fusion {
     /// Two `matmul`s of one input, then `glu`: `matmul_glu`.
     MatmulGlu,
     /// `rms_norm` of the whole row that only `matmul`, `matmul_glu` and `expert_matmul_glu` read: `norm_matmul`,
-    /// `norm_matmul_glu`, and `expert_matmul_glu` with a norm. For steps of few tokens: each product repeats the norm.
+    /// `norm_matmul_glu`, and `expert_matmul_glu` with a norm. For steps of few tokens: each product repeats the norm. After the
+    /// fusions that make gated products.
     NormMatmul,
     /// `rms_norm` of each head, then `rope`: `norm_rope`.
     NormRope,
@@ -412,7 +413,9 @@ fn after_norm(norm: RmsNorm, before: Node, node: Node) -> Option<Node> {
     let op = match node.op {
         Op::Matmul(product) => Op::NormMatmul(NormMatmul { norm, product }),
         Op::MatmulGlu(glu) => Op::NormMatmulGlu(NormMatmulGlu { norm, glu }),
-        Op::ExpertMatmulGlu(op) if op.norm.is_none() => Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: Some(norm), ..op }),
+        Op::ExpertMatmulGlu(op) if op.norm.is_none() && op.product.n_parts == 1 => {
+            Op::ExpertMatmulGlu(ExpertMatmulGlu { norm: Some(norm), ..op })
+        }
         _ => return None,
     };
     let weights = joined(before.weights, &node)?;

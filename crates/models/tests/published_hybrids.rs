@@ -107,6 +107,24 @@ fn fusions_take_phases_out_of_the_hybrids() {
     }
 }
 
+/// Router, shared expert and chosen experts each take the norm before them along.
+#[test]
+fn experts_take_their_norm_along() {
+    let graph = unrolled(qwen35::QWEN3_5_35B_A3B.declare());
+    let products = [Fusion::MatmulGlu, Fusion::MatmulAdd, Fusion::ExpertMatmulGlu];
+    let before = fuse(&graph, &products);
+    let after = fuse(&before, &[Fusion::NormMatmul]);
+    after.validate().unwrap();
+    let n_normed = |graph: &Graph| {
+        let has_norm = |op: &Op| matches!(op, Op::ExpertMatmulGlu(p) if p.norm.is_some());
+        graph.nodes.iter().filter(|node| has_norm(&node.op)).count()
+    };
+    assert_eq!((n_normed(&before), n_normed(&after)), (0, 40));
+    // Two a layer, the first before attention or the delta net, and the last one of all.
+    let n_norms = |graph: &Graph| graph.nodes.iter().filter(|node| matches!(node.op, Op::RmsNorm(_))).count();
+    assert_eq!(n_norms(&before) - n_norms(&after), 2 * 40 + 1);
+}
+
 #[test]
 fn windows_alternate() {
     for model in [gpt_oss::GPT_OSS_20B, gpt_oss::GPT_OSS_120B] {

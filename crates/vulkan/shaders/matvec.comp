@@ -6,8 +6,8 @@
 // The workgroup brings x to shared memory in the order in which lanes read it: neighbours side by side. RESIDENT: all of it at
 // once, and the subgroups go on to further rows, as many as there are workgroups apart. Else UNITS units of 32 columns at a time.
 // The lanes of a row stride over its items of WIDE units, the next item under way while the last is multiplied. Where an item lies
-// in a block is the same in every turn, so that scales are found once. The norm's weight is applied on the way to shared memory,
-// its root to the sums.
+// in a block is the same in every turn if turns are whole blocks (is_alike), so that scales are found once. The norm's weight is
+// applied on the way to shared memory, its root to the sums.
 //
 // INTEGER: 32 columns of x become integers of 16 bits with one scale, x = scale (256 high + low), each part a signed byte; four
 // products with stored bytes are one instruction then, two with both parts, and the error of x is 2^-16 of the largest of its 32.

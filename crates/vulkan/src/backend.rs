@@ -52,6 +52,7 @@ fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
     let all = [
         // The matrix-matrix kernels have no gate after the products of experts.
         (are_few_of_experts, Fusion::ExpertMatmulGlu),
+        // Behind it, so that experts take the norm along as well.
         (is_few && tuning.matvec_norm, Fusion::NormMatmul),
         (true, Fusion::AddRmsNorm),
         // One workgroup then has a whole head: for many tokens, several are done sooner.

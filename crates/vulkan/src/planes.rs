@@ -8,8 +8,8 @@ use zinc_gguf::DType;
 
 /// Blocks that are taken apart together: what makes a multiple of 16 bytes of them.
 const BLOCKS: usize = 8;
-/// Added to the id of a type that is taken apart, in the kernels' constants.
-pub(crate) const ID: u32 = 64;
+/// Added to the id of a type that is taken apart, in the kernels' constants; `shaders/common/dequant.glsl` has the same name.
+pub(crate) const IN_PLANES: u32 = 64;
 
 /// The parts of a type's blocks.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,8 @@ static Q8_0: Planes = Planes { block_bytes: 34, parts: &[(2, 32), (0, 2)] };
 static Q6_K: Planes = Planes { block_bytes: 210, parts: &[(0, 128), (128, 64), (192, 16), (208, 2)] };
 
 impl Planes {
-    /// How matrices of this type and shape are taken apart, if they are: whole rows of eight blocks.
+    /// How matrices of this type and shape are taken apart, if they are: whole rows of eight blocks. One row alone is left, since
+    /// a vector is read by other kernels too.
     #[must_use]
     pub(crate) fn of(dtype: DType, shape: [u32; 3]) -> Option<&'static Planes> {
         let planes = match dtype {
@@ -46,10 +47,11 @@ impl Planes {
     /// Takes whole groups of blocks apart. `to` is written from its first byte to its last.
     ///
     /// # Panics
-    /// Slices of different lengths.
+    /// Slices of different lengths, or of no whole number of groups.
     pub(crate) fn take_apart(&self, from: &[u8], to: &mut [u8]) {
         assert_eq!(from.len(), to.len(), "planes have the bytes of their blocks");
         let group_bytes = self.group_bytes();
+        assert!(from.len().is_multiple_of(group_bytes), "groups are taken apart whole");
         for (from, to) in from.chunks_exact(group_bytes).zip(to.chunks_exact_mut(group_bytes)) {
             let mut at = 0;
             for &(first, bytes) in self.parts {
@@ -80,19 +82,31 @@ mod tests {
         }
     }
 
+    /// Where `dequant.glsl` looks for a part of block b of a group: first byte in the block, bytes, first byte in the group.
     #[test]
-    fn bytes_of_blocks_lie_side_by_side_in_their_planes() {
-        // Byte i of block b of group g.
-        let byte = |g: usize, b: usize, i: usize| (g * 101 + b * 37 + i).to_le_bytes()[0];
-        let n = Q8_0.block_bytes;
-        let from: Vec<u8> = (0..16 * n).map(|k| byte(k / (8 * n), k / n % 8, k % n)).collect();
-        let mut to = vec![0; from.len()];
-        Q8_0.take_apart(&from, &mut to);
-        for (g, b) in [(0, 0), (0, 7), (1, 0), (1, 3)] {
-            let group = &to[g * 8 * n..][..8 * n];
-            assert!((0..32).all(|i| group[32 * b + i] == byte(g, b, 2 + i)));
-            assert!((0..2).all(|i| group[256 + 2 * b + i] == byte(g, b, i)));
+    fn parts_lie_where_the_kernels_look_for_them() {
+        let q8_0 = [(2, 32, 0), (0, 2, 256)];
+        let q6_k = [(0, 128, 0), (128, 64, 1024), (192, 16, 1536), (208, 2, 1664)];
+        for (planes, parts) in [(&Q8_0, &q8_0[..]), (&Q6_K, &q6_k[..])] {
+            let n = planes.block_bytes;
+            let byte = |g: usize, b: usize, i: usize| (g * 101 + b * 37 + i * 3).to_le_bytes()[0];
+            let from: Vec<u8> = (0..2 * BLOCKS * n).map(|k| byte(k / (BLOCKS * n), k / n % BLOCKS, k % n)).collect();
+            let mut to = vec![0; from.len()];
+            planes.take_apart(&from, &mut to);
+            for (g, b) in [(0, 0), (0, 7), (1, 0), (1, 3)] {
+                let group = &to[g * planes.group_bytes()..][..planes.group_bytes()];
+                for &(first, bytes, at) in parts {
+                    assert!((0..bytes).all(|i| group[at + bytes * b + i] == byte(g, b, first + i)), "{n}: {g}, {b}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn the_kernels_tell_both_forms_apart_by_the_same_number() {
+        let shader = include_str!("../shaders/common/dequant.glsl");
+        assert!(shader.contains(&format!("const uint IN_PLANES = {IN_PLANES},")));
+        assert!([DType::Q8_0, DType::Q6_K, DType::MXFP4].iter().all(|dtype| dtype.id() < IN_PLANES));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Tuning {
                 matvec_rows: 1,
                 matvec_rows_gated: 1,
                 matvec_threads: 512,
-                // 35B-A3B, one token: 309 with these, 304 with 256, 292 with 512.
+                // 35B-A3B, one token: 309 with these, 304 with 256, 293 with 512.
                 matvec_threads_least: 128,
                 matvec_shared: 40 << 10,
                 matvec_workgroups: 132,

@@ -71,6 +71,7 @@ fn blocks(layout: &Layout, (weights, planes): Sources<'_>, block_bytes: usize) -
     for (tensor, (spot, data)) in layout.spots.iter().zip(weights).enumerate() {
         let mut from = 0;
         let whole = planes[tensor].map_or(1, Planes::group_bytes);
+        assert!(whole <= block_bytes, "a block has room for a group");
         while from < data.bytes.len() {
             let offset = spot.offset + from as u64;
             let fits = |b: &Block| b.buffer == spot.buffer && offset - b.offset + whole as u64 <= block_bytes as u64;

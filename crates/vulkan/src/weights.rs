@@ -87,8 +87,8 @@ pub struct Placed {
 impl Placed {
     /// The type as the kernels' constants name it.
     #[must_use]
-    pub fn id(&self) -> u32 {
-        self.dtype.id() + if self.is_in_planes { planes::ID } else { 0 }
+    pub fn constant(&self) -> u32 {
+        self.dtype.id() + if self.is_in_planes { planes::IN_PLANES } else { 0 }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A sink never blocks. One that is full loses an event that only informs; any other event that it
 //! cannot take ends its request, so a slow reader harms nobody else. What a client has missed it
-//! notices by the end of its events without a `Done`.
+//! notices by the end of its events without a `Done`. Sinks are called on any thread and under the
+//! lock that keeps events in order, so a sink calls nothing of the runtime.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError};

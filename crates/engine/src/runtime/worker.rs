@@ -16,14 +16,12 @@ pub(super) struct Worker {
     engine: Engine,
     commands: Receiver<Command>,
     delivery: Delivery,
-    /// What came of the last step and was not handed over yet.
-    landed: Vec<(RequestId, Event)>,
     shared: Arc<Shared>,
 }
 
 impl Worker {
     pub(super) fn new(engine: Engine, commands: Receiver<Command>, shared: Arc<Shared>) -> Worker {
-        Worker { engine, commands, delivery: Delivery::default(), landed: Vec::new(), shared }
+        Worker { engine, commands, delivery: Delivery::default(), shared }
     }
 
     pub(super) fn run(mut self) {
@@ -35,7 +33,6 @@ impl Worker {
                 Err(error) => self.break_down(Arc::new(error)),
             }
         }
-        self.deliver_landed();
         self.delivery.end_all(|id| self.engine.cancel(id));
         self.publish();
     }
@@ -44,38 +41,25 @@ impl Worker {
     fn step(&mut self) -> Result<bool, Error> {
         self.engine.launch()?;
         // A device that works by itself does so while the tokens of its last step go out.
-        self.deliver_landed();
+        self.deliver(Vec::new());
         let goes_on = self.drain_inbox();
-        self.landed = self.engine.land()?;
+        let landed = self.engine.land()?;
+        self.delivery.add(landed);
         self.publish();
         if self.engine.is_idle() {
-            self.deliver_landed();
+            self.deliver(Vec::new());
         } else if !self.engine.device().is_asynchronous {
-            self.deliver_aside();
+            // The device hands them over while it computes the next step.
+            let delivery = self.delivery.clone();
+            self.engine.aside(Box::new(move || delivery.send()));
         }
         Ok(goes_on)
     }
 
-    fn deliver_landed(&mut self) {
-        let landed = std::mem::take(&mut self.landed);
-        self.deliver(landed);
-    }
-
-    /// Lets the device hand over what came of the last step while it computes the next.
-    fn deliver_aside(&mut self) {
-        self.delivery.add(std::mem::take(&mut self.landed));
-        let delivery = self.delivery.clone();
-        self.engine.aside(Box::new(move || delivery.send()));
-    }
-
-    /// Hands events over, and ends what nobody reads any more.
+    /// Hands over what waits and then these events, and ends what nobody reads any more.
     fn deliver(&mut self, events: Vec<(RequestId, Event)>) {
         self.delivery.add(events);
         self.delivery.send();
-        self.end_lost();
-    }
-
-    fn end_lost(&mut self) {
         let lost = self.delivery.take_lost();
         for &id in &lost {
             // Its sink is gone, so there is nobody to tell.
@@ -124,7 +108,6 @@ impl Worker {
     fn break_down(&mut self, error: Arc<Error>) {
         self.shared.broken.get_or_init(|| Arc::clone(&error));
         self.publish();
-        self.deliver_landed();
         self.delivery.end_all(|_| Some(Event::Done(failed(Arc::clone(&error)))));
     }
 

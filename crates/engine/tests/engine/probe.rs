@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use zinc_graph::backend::{BackendError, DeviceInfo, PlanId, PlanOptions, StateSizes, Ticket, WeightData};
 use zinc_graph::reference::Reference;
@@ -20,8 +21,10 @@ pub(crate) enum Interference {
     Gate { arrivals: Sender<()>, permits: Receiver<()> },
     /// Moves the clock on by what a step of that many tokens takes, in milliseconds.
     Clock { milliseconds: Arc<AtomicU64>, cost: fn(usize) -> u64 },
-    /// Does work aside as late as a device may, and on another thread: when the next step is done.
+    /// Does work aside as late as a device may, and on another thread: while the step after the next one is launched.
     LateAside,
+    /// Is a device that computes by itself, and tells of each step and waits for a permit before it counts as done.
+    ByItself { arrivals: Sender<()>, permits: Receiver<()> },
 }
 
 /// What a probe has seen.
@@ -35,19 +38,24 @@ pub(crate) struct Seen {
 pub(crate) struct Probe {
     inner: Reference,
     interference: Interference,
+    info: DeviceInfo,
     aside: Option<Box<dyn FnOnce() + Send>>,
+    at_work: Option<JoinHandle<()>>,
     pub(crate) seen: Arc<Mutex<Seen>>,
 }
 
 impl Probe {
     pub(crate) fn new(interference: Interference) -> Probe {
-        Probe { inner: Reference::new(), interference, aside: None, seen: Arc::default() }
+        let inner = Reference::new();
+        let is_asynchronous = matches!(interference, Interference::ByItself { .. });
+        let info = DeviceInfo { is_asynchronous, ..inner.device().clone() };
+        Probe { inner, interference, info, aside: None, at_work: None, seen: Arc::default() }
     }
 }
 
 impl Backend for Probe {
     fn device(&self) -> &DeviceInfo {
-        self.inner.device()
+        &self.info
     }
 
     fn load(&mut self, graph: &Graph, weights: Vec<WeightData>, state: StateSizes) -> Result<(), BackendError> {
@@ -81,9 +89,10 @@ impl Backend for Probe {
         }
         self.seen.lock().unwrap().submitted.push(batch.clone());
         let ticket = self.inner.submit(plan, batch);
-        if let Some(work) = self.aside.take() {
-            std::thread::spawn(work).join().unwrap();
+        if let Some(before) = self.at_work.take() {
+            before.join().unwrap();
         }
+        self.at_work = self.aside.take().map(std::thread::spawn);
         ticket
     }
 
@@ -95,6 +104,11 @@ impl Backend for Probe {
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<(), BackendError> {
+        if let Interference::ByItself { arrivals, permits } = &self.interference {
+            // As at the gate.
+            let _ = arrivals.send(());
+            let _ = permits.recv();
+        }
         self.inner.wait(ticket)
     }
 

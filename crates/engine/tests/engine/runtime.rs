@@ -25,9 +25,13 @@ struct Gated {
 }
 
 fn gated(config: EngineConfig) -> Gated {
+    gated_by(config, |arrivals, permits| Interference::Gate { arrivals, permits })
+}
+
+fn gated_by(config: EngineConfig, gate: fn(Sender<()>, Receiver<()>) -> Interference) -> Gated {
     let (arrivals_in, arrivals) = mpsc::channel();
     let (permits, permits_out) = mpsc::channel();
-    let probe = Probe::new(Interference::Gate { arrivals: arrivals_in, permits: permits_out });
+    let probe = Probe::new(gate(arrivals_in, permits_out));
     let seen = Arc::clone(&probe.seen);
     let runtime = Runtime::start(tiny::engine_on(Box::new(probe), config)).unwrap();
     Gated { runtime, arrivals, permits, seen }
@@ -137,6 +141,51 @@ fn a_full_reader_misses_news_of_its_prompt_and_goes_on() {
     drop(permits);
     assert_eq!(collect(&later).ids().len(), 1);
     assert!(runtime.broken().is_none());
+}
+
+/// A device that computes by itself, of which each step needs a permit to be done: what a step made is held back until
+/// the next one is launched, and commands come in between.
+fn by_itself(n_steps: usize) -> Gated {
+    let config = EngineConfig { context_tokens: 4096, ..CONFIG };
+    let gated = gated_by(config, |arrivals, permits| Interference::ByItself { arrivals, permits });
+    (0..n_steps).for_each(|_| gated.permits.send(()).unwrap());
+    gated
+}
+
+#[test]
+fn a_device_by_itself_hands_out_what_it_has_made_before_an_end() {
+    for n_steps in 0..6 {
+        let Gated { runtime, arrivals, permits, .. } = by_itself(n_steps);
+        let (id, events) = submit(&runtime, request(prompt(1, 4), 4000));
+        // The step that is being waited for makes a token, and the end comes behind it.
+        (0..=n_steps).for_each(|_| arrivals.recv().unwrap());
+        runtime.cancel(id);
+        permits.send(()).unwrap();
+        drop((arrivals, permits));
+        let answer = collect(&events);
+        let done = answer.done();
+        assert!(matches!(done.reason, FinishReason::Cancelled));
+        assert_eq!(answer.tokens.len(), done.usage.generated_tokens as usize, "after {n_steps} steps");
+    }
+}
+
+#[test]
+fn an_answer_is_not_held_back_by_the_end_of_another() {
+    for n_steps in 0..8 {
+        let Gated { runtime, arrivals, permits, .. } = by_itself(n_steps);
+        let (other, others) = submit(&runtime, request(prompt(2, 4), 4000));
+        let (_, events) = submit(&runtime, request(prompt(1, 4), 4));
+        (0..=n_steps).for_each(|_| arrivals.recv().unwrap());
+        runtime.cancel(other);
+        permits.send(()).unwrap();
+        drop((arrivals, permits));
+        let mut answer = Answer::default();
+        while answer.done.is_none() {
+            answer.add(events.recv_timeout(Duration::from_secs(20)).expect("its last step is done"));
+        }
+        assert_eq!(answer.tokens.len(), 4, "after {n_steps} steps");
+        drop(others);
+    }
 }
 
 fn delivering_late(config: EngineConfig) -> (Runtime, Arc<Mutex<Seen>>) {

@@ -130,5 +130,8 @@ pub(super) fn cases() -> Vec<Case> {
         let name = format!("expert_matmul/{dtype}/all");
         cases.push(case(name, Sizes { n_tokens: 130, n_experts: 4, n_used: 4, ..sizes }, true, dtype, |_, _| ()));
     }
+    // Rows of many blocks, which a backend may keep in another order.
+    let sizes = Sizes { n_tokens: 2, n_in: 2048, n_out: 20, n_experts: 3, n_used: 2 };
+    cases.push(case("expert_matmul/Q6_K/long".to_owned(), sizes, false, zinc_gguf::DType::Q6_K, |_, _| ()));
     cases
 }

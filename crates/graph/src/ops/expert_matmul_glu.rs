@@ -117,6 +117,7 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(case(dtype, (512, 70), Form { n_tokens, stacked, normed: true, ..plain }));
         }
     }
+    cases.push(case(DType::Q4_K, (512, 70), Form { normed: true, ..biased }));
     // More tokens than are done one by one; few columns; more columns than are brought at a time.
     for (sizes, n_tokens) in [((256, 20), 40), ((64, 20), 2), ((4096, 33), 2)] {
         for form in [plain, Form { stacked: false, activation: Activation::GeluTanh, ..plain }] {

@@ -114,7 +114,7 @@ uint high_of(uint dtype, uvec2 place, uint u) {
     return place.y + 16;
 }
 
-// Scales of a unit of Q6_K, and which eight bytes have those of its block's half, and where d is.
+// Where Q6_K has the eight scales of the half of a block that unit u is in, and d.
 uvec2 scales_of(uint dtype, uint block, uint u) {
     uint half_of_it = 8 * ((u & 7) >> 2), i = u >> 3 & 7;
     if (is_in_planes(dtype)) return uvec2(block + 1536 + 16 * i + half_of_it, block + 1664 + 2 * i);
@@ -125,27 +125,22 @@ Raw load_raw(uint dtype, U8s p, uint row, uint u) {
     Raw raw;
     uvec2 place = place_of(dtype, row, u);
     uint block = place.x, high = high_of(dtype, place, u), j = u & 7;
-    if (is_in_planes(dtype)) {
-        raw.q = u128_at(p, place.y);
-        raw.h = u128_at(p, high);
-        if (dtype == Q8_0_PLANES) {
-            raw.s.x = u16_at(p, block + 256 + 2 * j);
-        } else {
-            uvec2 scales = scales_of(dtype, block, u);
-            raw.s = uvec4(u16_at(p, scales.y), u8_at(p, scales.x + (j & 3)), u8_at(p, scales.x + (j & 3) + 4), 0);
-        }
-        return raw;
-    }
     if (dtype == Q4_K || dtype == Q5_K) {
         raw.s = u128_at(p, block);
         raw.q = u128_at(p, place.y);
         if (dtype == Q5_K) raw.h = u128_at(p, high);
         return raw;
     }
-    load16(p, place.y, raw.q, raw.more.x);
-    if (dtype == Q8_0 || dtype == Q6_K || dtype == Q2_K || dtype == Q3_K) load16(p, high, raw.h, raw.more.y);
-    switch (dtype) {
-    case Q4_0: case IQ4_NL: case Q8_0: raw.s.x = u16_at(p, block); break;
+    if (is_in_planes(dtype)) {
+        raw.q = u128_at(p, place.y);
+        raw.h = u128_at(p, high);
+    } else {
+        load16(p, place.y, raw.q, raw.more.x);
+        if (dtype == Q8_0 || dtype == Q6_K || dtype == Q2_K || dtype == Q3_K) load16(p, high, raw.h, raw.more.y);
+    }
+    switch (type_of(dtype)) {
+    case Q4_0: case IQ4_NL: raw.s.x = u16_at(p, block); break;
+    case Q8_0: raw.s.x = u16_at(p, is_in_planes(dtype) ? block + 256 + 2 * j : block); break;
     case Q4_1: raw.s.x = u32_at(p, block); break;
     case Q5_0: raw.s = uvec4(u16_at(p, block), 0, u16_at(p, block + 2), u16_at(p, block + 4)); break;
     case Q5_1: raw.s = uvec4(u16_at(p, block), u16_at(p, block + 2), u16_at(p, block + 4), u16_at(p, block + 6)); break;

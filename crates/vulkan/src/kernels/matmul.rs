@@ -316,8 +316,9 @@ impl Recorder<'_> {
             eps: p.norm.map_or(0.0, |(_, eps)| eps),
         };
         let shape = self.matvec_shape(p, rows.most);
-        let mut constants = vec![p.w.id(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
-        constants.extend([p.w2.id(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
+        let mut constants =
+            vec![p.w.constant(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
+        constants.extend([p.w2.constant(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
         constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts, u32::from(shape.exact)]);
         self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])
     }
@@ -351,7 +352,7 @@ impl Recorder<'_> {
         };
         // Two units a lane are as much under way as two rows. Rows share what is read of x, which is much for four tokens.
         let rows = (rows / wide).max(if n_matrices == 1 && tokens >= 4 { 2 } else { 1 });
-        let resident = (n_matrices == 1 || p.w.dtype == p.w2.dtype) && n_units <= units_in(tokens);
+        let resident = (n_matrices == 1 || p.w.constant() == p.w2.constant()) && n_units <= units_in(tokens);
         let units = if resident { n_units } else { (units_in(tokens) / turn).max(1) * turn };
         let exact = n_units.is_multiple_of(lanes * wide);
         let launch_rows = if is_plain { n_rows.div_ceil(tokens) } else { n_rows.saturating_mul(p.n_used) };
@@ -362,7 +363,7 @@ impl Recorder<'_> {
             threads /= 2;
         }
         let mut workgroups = workgroups_of(threads);
-        // What each workgroup does to x counts: one token's, or x of chosen experts that goes through a norm first.
+        // What each workgroup does to x counts: where there is one row of x, and where it goes through a norm first.
         if resident && (launch_rows == 1 || p.norm.is_some()) {
             let most = (most / p.n_used).max(1);
             workgroups = workgroups.div_ceil(workgroups.div_ceil(most));
@@ -412,8 +413,9 @@ impl Recorder<'_> {
             alpha,
             limit,
         };
-        let mut constants = vec![p.w.id(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
-        constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.id()]);
+        let mut constants =
+            vec![p.w.constant(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];
+        constants.extend([p.epilogue as u32, activation, p.experts as u32, p.w2.constant()]);
         if kernel == Kernel::Gemm {
             constants.extend([matrix, tile.split, self.is_rounded(p.x), self.is_rounded(p.y), u32::from(slices > 1)]);
         }

@@ -41,7 +41,7 @@ impl Recorder<'_> {
         let row_bytes = row_bytes("embed", table.dtype, width)?;
         let (y, step) = (self.value(y), self.at.step);
         let params = params::Embed { table: table.address, y, step, width, row_bytes, scale };
-        self.launch(64, &[table.id()], &params, [(width / UNIT).div_ceil(64), self.at.bucket.tokens, 1])
+        self.launch(64, &[table.constant()], &params, [(width / UNIT).div_ceil(64), self.at.bucket.tokens, 1])
     }
 
     /// Plain, or of the sum of two inputs, which is kept.
