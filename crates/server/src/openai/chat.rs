@@ -9,6 +9,7 @@ use axum::http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::FINGERPRINT;
 use super::chat_request::ChatRequest;
 use super::usage::{chat_logprobs, timings, usage};
 use crate::error::{ApiError, Shape, json_response};
@@ -47,8 +48,6 @@ async fn answer(app: App, request: Request) -> Result<Response<Body>, ApiError> 
     object["timings"] = timings(&summary);
     Ok(json_response(StatusCode::OK, &object))
 }
-
-const FINGERPRINT: &str = concat!("zinc-", env!("CARGO_PKG_VERSION"));
 
 /// What is the same in all parts of an answer.
 struct Head {

@@ -209,7 +209,7 @@ impl Head {
     fn object(&self) -> Value {
         json!({
             "id": self.id, "object": "text_completion", "created": self.created, "model": self.model.id,
-            "system_fingerprint": concat!("zinc-", env!("CARGO_PKG_VERSION")),
+            "system_fingerprint": super::FINGERPRINT,
         })
     }
 

@@ -18,3 +18,6 @@ pub(crate) use chat_request::EFFORTS;
 pub(crate) use sampling::check_stops;
 pub(crate) use tools::{check_schema, checked_name};
 pub(crate) use usage::ms;
+
+/// What answers name as the system that made them.
+const FINGERPRINT: &str = concat!("zinc-", env!("CARGO_PKG_VERSION"));
