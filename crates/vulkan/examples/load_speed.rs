@@ -14,6 +14,8 @@ use std::time::Instant;
 use zinc_gguf::{Gguf, TensorInfo};
 use zinc_graph::Graph;
 use zinc_graph::backend::WeightData;
+use zinc_graph::graph::GraphWeight;
+use zinc_graph::section::WeightClass;
 use zinc_vulkan::arena::{Arena, Layout};
 use zinc_vulkan::commands::Commands;
 use zinc_vulkan::device::Gpu;
@@ -44,6 +46,7 @@ fn run(gpu: &Arc<Gpu>, file: &Path) {
     let gguf = Gguf::open(file).unwrap();
     let data = |tensor: &TensorInfo| WeightData { dtype: tensor.dtype, bytes: gguf.data_shared(tensor).unwrap() };
     let weights: Vec<WeightData> = gguf.tensors().iter().map(data).collect();
+    let graph = Graph { weights: gguf.tensors().iter().map(weight_of).collect(), ..Graph::default() };
     let sizes: Vec<u64> = weights.iter().map(|w| w.bytes.len() as u64).collect();
     let bytes: u64 = sizes.iter().sum();
     let mut commands = Commands::new(gpu).unwrap();
@@ -59,7 +62,7 @@ fn run(gpu: &Arc<Gpu>, file: &Path) {
         }
     };
     let started = Instant::now();
-    let loaded = Weights::load(gpu, &mut commands, &Graph::default(), &weights, &mut note).unwrap();
+    let loaded = Weights::load(gpu, &mut commands, &graph, &weights, &mut note).unwrap();
     let load_s = started.elapsed().as_secs_f64();
     drop(loaded);
     let layout = Layout::new(&sizes, gpu.traits.allocation_bytes_max);
@@ -75,6 +78,12 @@ fn run(gpu: &Arc<Gpu>, file: &Path) {
         load_s / copy_s,
         load_s / (memory_s + copy_s),
     );
+}
+
+/// How a graph describes a tensor: by its shape weights are taken apart.
+fn weight_of(tensor: &TensorInfo) -> GraphWeight {
+    let axis = |i: usize| tensor.shape.get(i).map_or(1, |&n| u32::try_from(n).unwrap());
+    GraphWeight { name: tensor.name.clone(), shape: [0, 1, 2].map(axis), class: WeightClass::Matrix }
 }
 
 /// Seconds that the driver needs to give as much memory, and the device to fill it from host memory that is there already.
