@@ -21,6 +21,8 @@ layout(constant_id = 7) const uint SPLITS = 1;
 layout(constant_id = 8) const uint KEYS_MIN = 64; // of a part
 layout(constant_id = 9) const uint FEW = 0;       // 0, or tokens that a sequence may have in the step to be taken here
 layout(constant_id = 10) const uint ROUNDED = 0;
+layout(constant_id = 11) const uint BLOCKS = 1;   // of query heads, of a kv head
+layout(constant_id = 12) const uint CAPPED = 0;   // whether there is a cap: a branch for each score would part their sums
 
 #include "common/params/attention.glsl"
 
@@ -61,12 +63,12 @@ vec4 columns_of(uvec4 words[WORDS], uint half_of_it) {
 vec4 query[GQ * PIECES * 2], acc[GQ * PIECES * 2];
 float highest[GQ], sum[GQ];
 
-void take_keys(uint seq, uint g, uint first, uint end, uint slot, uint lane) {
+void take_keys(uint table, uint g, uint first, uint end, uint slot, uint lane) {
     uvec4 k[AHEAD * PIECES][WORDS], v[AHEAD * PIECES][WORDS];
     uint places[AHEAD];
     [[unroll]] for (uint n = 0; n < AHEAD; n++) {
         uint j = min(first + n * AT_ONCE + slot, end - 1);
-        uint token = step_page(step, seq, j / PAGE_TOKENS) * PAGE_TOKENS + j % PAGE_TOKENS;
+        uint token = step.v[table + j / PAGE_TOKENS] * PAGE_TOKENS + j % PAGE_TOKENS;
         places[n] = FORMAT == KV_Q8 ? token * q8_row_bytes(n_kv_heads * HEAD) : (token * n_kv_heads + g) * HEAD;
     }
     [[unroll]] for (uint i = 0; i < AHEAD * PIECES; i++)
@@ -81,7 +83,7 @@ void take_keys(uint seq, uint g, uint first, uint end, uint slot, uint lane) {
                 dots += query[h * PIECES * 2 + i] * columns_of(k[n * PIECES + i / 2], i % 2);
             float score = dots.x + dots.y + dots.z + dots.w;
             [[unroll]] for (uint m = 1; m < LANES; m *= 2) score += subgroupShuffleXor(score, m);
-            if (softcap > 0) score = softcap * tanh_of(score / softcap);
+            if (CAPPED == 1) score = softcap * tanh_of(score / softcap);
             scores[n] = first + n * AT_ONCE + slot < end ? score : NONE;
             highest[h] = max(highest[h], scores[n]);
         }
@@ -123,19 +125,11 @@ void join_slots(uint lane) {
 
 void main() {
     uint t = gl_WorkGroupID.y, part = gl_WorkGroupID.z, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    if (t >= step.n_tokens) return;
-    uint per_kv = n_heads / n_kv_heads, blocks = per_kv / GQ, g = gl_WorkGroupID.x / blocks;
-    uint head0 = g * per_kv + gl_WorkGroupID.x % blocks * GQ;
-    uint seq = step_seq(step, t);
-    if (FEW > 0 && step_query_start(step, seq + 1) - step_query_start(step, seq) > FEW) return;
-    uint position = step_position(step, t);
-    uint from = window == 0 || position + 1 < window ? 0 : position + 1 - window, length = position + 1 - from;
-    uint n_parts = clamp((length + KEYS_MIN - 1) / KEYS_MIN, 1, SPLITS), per_part = (length + n_parts - 1) / n_parts;
-    n_parts = (length + per_part - 1) / per_part;
-    if (part >= n_parts) return;
-    uint begin = from + part * per_part, end = min(begin + per_part, position + 1);
-
-    uint lane = thread % LANES, slot = thread / LANES;
+    uint g = gl_WorkGroupID.x / BLOCKS, head0 = gl_WorkGroupID.x * GQ, lane = thread % LANES, slot = thread / LANES;
+    // What is read here is asked for all at once, before anything is decided.
+    uint seq = step_seq(step, t), table = step_table(step, seq), n_tokens = step.n_tokens;
+    // Of a token that is not there it may be anything, with which nothing below may overflow.
+    uint position = min(step_position(step, t), 0x3fffffffu);
     [[unroll]] for (uint h = 0; h < GQ; h++) {
         [[unroll]] for (uint i = 0; i < PIECES * 2; i++) {
             uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4;
@@ -145,7 +139,18 @@ void main() {
         highest[h] = NONE;
         sum[h] = 0;
     }
-    for (uint first = begin; first < end; first += AHEAD * AT_ONCE) take_keys(seq, g, first, end, slot, lane);
+    uint from = window == 0 || position + 1 < window ? 0 : position + 1 - window, length = position + 1 - from;
+    uint n_parts = 1, per_part = length;
+    if (length > KEYS_MIN) {
+        n_parts = min((length + KEYS_MIN - 1) / KEYS_MIN, SPLITS);
+        per_part = (length + n_parts - 1) / n_parts;
+        n_parts = (length + per_part - 1) / per_part;
+    }
+    if (part >= n_parts || t >= n_tokens) return;
+    if (FEW > 0 && step_query_start(step, seq + 1) - step_query_start(step, seq) > FEW) return;
+    uint begin = from + part * per_part, end = min(begin + per_part, position + 1);
+
+    for (uint first = begin; first < end; first += AHEAD * AT_ONCE) take_keys(table, g, first, end, slot, lane);
     join_slots(lane);
     barrier();
     uint own = ((t * n_heads + head0) * SPLITS + part) * (HEAD + 2);

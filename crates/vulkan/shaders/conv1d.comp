@@ -17,8 +17,10 @@ void put(uint row, uint c, float sum) { y.v[row * n_channels + c] = SILU == 1 ? 
 
 void main() {
     uint t = gl_WorkGroupID.y, c = gl_GlobalInvocationID.x;
-    if (t >= step.n_tokens || c >= n_channels) return;
-    uint seq = step_seq(step, t), first = step_query_start(step, seq);
+    uint n_tokens = step.n_tokens, seq = step_seq(step, t); // asked for together
+    if (t >= n_tokens || c >= n_channels) return;
+    uint first = step_query_start(step, seq), last = step_query_start(step, seq + 1), slot = step_state_slot(step, seq);
+    bool fresh = step_past(step, seq) == 0;
     if (t - first >= PAST) {
         float sum = 0;
         [[unroll]] for (uint j = 0; j < TAPS; j++) sum = fma(taps.v[c * TAPS + j], x.v[(t - PAST + j) * n_channels + c], sum);
@@ -26,8 +28,7 @@ void main() {
     }
     if (t != first) return;
 
-    uint count = step_query_start(step, seq + 1) - first, own = (step_state_slot(step, seq) * n_channels + c) * PAST;
-    bool fresh = step_position(step, t) == 0;
+    uint count = last - first, own = (slot * n_channels + c) * PAST;
     for (uint i = 0; i < min(count, PAST); i++) {
         float sum = 0;
         [[unroll]] for (uint j = 0; j < TAPS; j++) {

@@ -118,7 +118,7 @@ void main() {
     uint own_room = (row0 + own_row) * CHUNK;
 
     uint of_state = ((step_state_slot(step, seq) * n_v_heads + head) * V_DIM + row) * K_DIM;
-    bool fresh = step_position(step, first) == 0;
+    bool fresh = step_past(step, seq) == 0;
     vec4 s[ROWS * PIECES];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         [[unroll]] for (uint i = 0; i < PIECES; i++) {

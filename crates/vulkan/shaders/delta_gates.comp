@@ -15,8 +15,10 @@ float log_1p(float x) {
 
 void main() {
     uint t = gl_WorkGroupID.y, h = gl_GlobalInvocationID.x, at = t * n_heads + h;
-    if (t >= n_rows(step, rows) || h >= n_heads) return;
-    float x = alpha.v[at] + dt.v[h];
-    g.v[at] = a.v[h] * (max(x, 0.0) + log_1p(exp(-abs(x))));
-    beta.v[at] = sigmoid(b.v[at]);
+    if (h >= n_heads) return;
+    uint n_there = n_rows(step, rows); // asked for together with the rest
+    float x = alpha.v[at] + dt.v[h], of_a = a.v[h], of_b = b.v[at];
+    if (t >= n_there) return;
+    g.v[at] = of_a * (max(x, 0.0) + log_1p(exp(-abs(x))));
+    beta.v[at] = sigmoid(of_b);
 }

@@ -51,13 +51,14 @@ void put_kept(uint head, uint t0, uint count) {
 
 void main() {
     uint head = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
-    if (seq >= step.n_seqs) return;
-    uint first = step_query_start(step, seq), end = step_query_start(step, seq + 1);
-    if (first == end || end - first > MOST) return;
+    // What is read here is asked for all at once, before anything is decided.
+    uint n_seqs = step.n_seqs, first = step_query_start(step, seq), end = step_query_start(step, seq + 1);
+    uint state_slot = step_state_slot(step, seq), past = step_past(step, seq);
+    if (seq >= n_seqs || first == end || end - first > MOST) return;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID, lane = thread % LANES;
     uint row = (gl_WorkGroupID.x * (WORKGROUP / LANES) + thread / LANES) * ROWS;
-    uint own = ((step_state_slot(step, seq) * n_v_heads + head) * V_DIM + row) * K_DIM;
-    bool fresh = step_position(step, first) == 0;
+    uint own = ((state_slot * n_v_heads + head) * V_DIM + row) * K_DIM;
+    bool fresh = past == 0;
 
     vec4 s[ROWS * PIECES];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {

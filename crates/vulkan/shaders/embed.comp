@@ -10,8 +10,9 @@ layout(constant_id = 2) const uint DTYPE = 0;
 
 void main() {
     uint t = gl_WorkGroupID.y, u = gl_GlobalInvocationID.x;
-    if (t >= step.n_tokens || u >= width / 32) return;
-    uint row = step_id(step, t) * row_bytes, to = t * (width / 4);
+    uint n_tokens = step.n_tokens, id = step_id(step, t); // asked for together
+    if (t >= n_tokens || u >= width / 32) return;
+    uint row = id * row_bytes, to = t * (width / 4);
     if (is_float(DTYPE)) {
         [[unroll]] for (uint i = 0; i < 8; i++) Vec4s(y).v[to + 8 * u + i] = scale * load_floats(DTYPE, table, row, 32 * u + 4 * i);
         return;

@@ -21,19 +21,27 @@ const uint LEAST_W = WORKGROUP / SUBGROUP * TILE * TILE / 4; // a matrix of sums
 #define VALUE uvec4
 #define PUT(tile, at, a, b) tile[at] = uvec4(halves_of(a), halves_of(b));
 #define BOUNDED(v) clamp(v, -65504.0, 65504.0)
-#define PUT_WEIGHTS(at, q, s) tile_w[at] = uvec4(weights_of(q.x, s), weights_of(q.y, s));
-// Four weights s.x q + s.y, made in f16: a byte of q is the mantissa of 4 + q / 256, so that the factor 256 s.x is of the weights'
-// own size and has all its bits.
-uvec2 weights_of(uint q, vec2 s) {
-    f16vec2 factor = f16vec2(float16_t(256.0 * s.x)), minimum = f16vec2(float16_t(s.y)), four = f16vec2(4.0);
-    f16vec2 even = fma(unpackFloat2x16((q & 0x00ff00ffu) | 0x44004400u) - four, factor, minimum);
-    f16vec2 odd = fma(unpackFloat2x16(((q >> 8) & 0x00ff00ffu) | 0x44004400u) - four, factor, minimum);
-    return uvec2(packFloat2x16(f16vec2(even.x, odd.x)), packFloat2x16(f16vec2(even.y, odd.y)));
-}
-uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw))); }
+#define PUT_WEIGHTS(dtype, half_of_it, at, q, s) tile_w[at] = weights_of(is_low(dtype, half_of_it), q, s);
+// In the tiles, of weights and of x, four columns lie in the order 0, 2, 1, 3: that of the bytes which one mask takes out of a word.
+uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xz)), packFloat2x16(f16vec2(v.yw))); }
+uvec2 in_order(uvec2 v) { return uvec2((v.x & 0xffffu) | (v.y << 16), (v.x >> 16) | (v.y & 0xffff0000u)); }
+#define IN_ORDER(v) uvec4(in_order(v.xy), in_order(v.zw))
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 #include "common/params/gemm.glsl"
+
+// Four weights s.x q + s.y, made in f16: q is the mantissa of 64 + q / 16 if it is low, else of 4 + q / 256, so that the factor, 16 or
+// 256 s.x, is of the weights' own size and has all its bits. What is or-ed is no constant to the compiler, since many a GPU's
+// instruction has room for one, and the mask is one already.
+uvec4 weights_of(bool low, uvec2 q, vec2 s) {
+    uint base = (low ? 0x54005400u : 0x44004400u) | (n_in >> 31);
+    f16vec2 offset = f16vec2(low ? 64.0 : 4.0), minimum = f16vec2(float16_t(s.y));
+    f16vec2 factor = f16vec2(float16_t((low ? 16.0 : 256.0) * s.x));
+    uvec4 bytes = (uvec4(q.x, q.x >> 8, q.y, q.y >> 8) & 0x00ff00ffu) | base;
+    uvec4 made;
+    [[unroll]] for (uint i = 0; i < 4; i++) made[i] = packFloat2x16(fma(unpackFloat2x16(bytes[i]) - offset, factor, minimum));
+    return made;
+}
 #include "common/gemm.glsl"
 
 const uint MI = WM / TILE, NI = WN / TILE;
@@ -118,7 +126,8 @@ void finish(uint row, uint token, uint z) {
 }
 
 void main() {
-    if (!find_tokens()) return;
+    find_tokens();
+    if (EXPERTS > 0 && count == 0) return;
     uint across = BN / WN, part = gl_SubgroupID % PARTS, z = gl_SubgroupID / PARTS;
     uint row0 = part / across * WM, token0 = part % across * WN;
     uint slice = gl_WorkGroupID.z, n_slices = gl_NumWorkGroups.z, n_steps = n_in / BK;
@@ -129,6 +138,7 @@ void main() {
     }
     [[unroll]] for (uint i = 0; i < MI * NI; i++) sums[i] = Sums(0.0);
     fetch(begin);
+    if (count == 0) return;
     for (uint k = begin; k < end; k += BK) {
         put(k);
         barrier();

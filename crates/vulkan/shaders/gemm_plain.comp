@@ -9,7 +9,8 @@ const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, LEAST_W = 0;
 #define VALUE vec4
 #define PUT(tile, at, a, b) { tile[2 * (at)] = a; tile[2 * (at) + 1] = b; }
 #define BOUNDED(v) v
-#define PUT_WEIGHTS(at, q, s) PUT(tile_w, at, (raised(q.x) - 1024.0) * s.x + s.y, (raised(q.y) - 1024.0) * s.x + s.y)
+#define IN_ORDER(v) v
+#define PUT_WEIGHTS(dtype, half_of_it, at, q, s) PUT(tile_w, at, (raised(q.x) - 1024.0) * s.x + s.y, (raised(q.y) - 1024.0) * s.x + s.y)
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
 #include "common/params/gemm_plain.glsl"
@@ -18,11 +19,13 @@ const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, LEAST_W = 0;
 const uint ACROSS = BN / WN, DOWN = BM / WM;
 
 void main() {
-    if (!find_tokens()) return;
+    find_tokens();
+    if (EXPERTS > 0 && count == 0) return;
     uint thread = gl_LocalInvocationID.x, token0 = thread % ACROSS, pair0 = thread / ACROSS;
     float sums[WM * WN];
     [[unroll]] for (uint i = 0; i < WM * WN; i++) sums[i] = 0;
     fetch(0);
+    if (count == 0) return;
     for (uint k = BK; k <= n_in; k += BK) {
         put(k - BK);
         barrier();

@@ -5,7 +5,7 @@
 //
 // The workgroup brings x to shared memory in the order in which lanes read it: neighbours side by side. RESIDENT: all of it at
 // once, and the subgroups go on to further rows, as many as there are workgroups apart. Else UNITS units of 32 columns at a time.
-// The lanes of a row stride over its items of WIDE units, the next item under way while the last is multiplied. Where an item lies
+// The lanes of a row stride over its items of WIDE units, AHEAD further items under way while one is multiplied. Where an item lies
 // in a block is the same in every turn if turns are whole blocks (is_alike), so that scales are found once. The norm's weight is
 // applied on the way to shared memory, its root to the sums.
 //
@@ -32,10 +32,13 @@ layout(constant_id = 13) const uint LANES = 32;  // a power of two
 layout(constant_id = 14) const uint WIDE = 1;    // 2 for types with blocks of 256 weights
 layout(constant_id = 15) const uint PARTS = 8;   // fours of x of an item: as words 8 a unit, as integers as below
 layout(constant_id = 16) const uint EXACT = 0;   // every lane has an item in every turn
+layout(constant_id = 17) const uint AHEAD = 1;   // items under way at a time; divides TURNS, and more than one if they are unrolled
+layout(constant_id = 18) const uint HOLD = 0;    // keep loads before the products that they are to come behind
 const uint MATRICES = EPILOGUE >= 3 ? 2 : 1;
 const uint MADE = ROWS * (SUBGROUP / LANES); // outputs of a subgroup at a time
 const uint TURN = LANES * WIDE;              // units of a turn
 const uint ITEMS = UNITS / WIDE;
+const uint TURNS = (UNITS + TURN - 1) / TURN; // of a row, if x is resident
 const uint HELD = (NT * UNITS * 2 + WORKGROUP - 1) / WORKGROUP; // sixteens of x that a thread brings
 #include "common/dequant.glsl"
 #include "common/activation.glsl"
@@ -45,7 +48,7 @@ const uint HELD = (NT * UNITS * 2 + WORKGROUP - 1) / WORKGROUP; // sixteens of x
 bool is_integer(uint dtype) { return INTEGER == 1 && !is_float(dtype); }
 // Whether the 16 weights of half a and of half b have scales of their own though they are neighbours.
 bool is_fine(uint dtype) { return type_of(dtype) == Q6_K || dtype == Q2_K || dtype == Q3_K; }
-// Whether q - 128 is not yet the weight without its scale.
+// Whether q, or q - 128 of a type that is not low, is not yet the weight without its scale.
 bool has_minimum(uint dtype) { return centre(dtype) != 128.0; }
 // Whether half a of both units of an item are neighbours, and half b: otherwise a and b of each unit are.
 bool is_crossed(uint dtype) { return dtype == Q4_K || dtype == Q5_K || type_of(dtype) == Q6_K; }
@@ -55,14 +58,17 @@ bool is_crossed(uint dtype) { return dtype == Q4_K || dtype == Q5_K || type_of(d
 // the type is fine and has minima, the sums of the sixteens.
 shared vec4 xs[NT * PARTS * ITEMS];
 
+const uint SUBGROUPS = WORKGROUP / SUBGROUP;
+shared float square_sums[NORM == 1 ? NT * SUBGROUPS : 1]; // [token][subgroup]
+
 // [matrix][row][token], and of each token the squares of this thread's x and what x is divided by.
 float sums[MATRICES * ROWS * NT];
 float squares[NT], inverse[NT];
 // What is added to the sums, of the first lane of a row: [row][token].
 float added[ROWS * NT];
 
-// [matrix][row][unit].
-Raw raws[MATRICES * ROWS * WIDE];
+// [ahead][matrix][row][unit]; floats have one item under way.
+Raw raws[AHEAD * MATRICES * ROWS * WIDE];
 vec4 floats[MATRICES * ROWS * WIDE * 8];
 Unit now[MATRICES * ROWS * WIDE];
 
@@ -83,10 +89,10 @@ uint row_at(uint m, uint r, uint base, uint first) {
 bool is_alike(uint dtype) { return TURN % (dtype == Q6_K_PLANES ? 64 : 8) == 0; }
 
 // Bytes from a row's begin to the items of a turn; a lane that has no item there takes its first.
-uint turn_at(uint dtype, uint m, uint turn) {
+uint turn_at(uint dtype, uint turn) {
     if (!is_alike(dtype)) return 0;
     if (EXACT == 0 && turn * TURN + lane() * WIDE >= n_in / 32) return 0;
-    return turn * ((m == 0 ? row_bytes : row_bytes2) * TURN / (n_in / 32));
+    return turn * (TURN * bytes_of(dtype) / 8);
 }
 
 // The unit of this lane's item of a turn, counted from there.
@@ -98,21 +104,21 @@ uint unit_at(uint dtype, uint turn) {
 void load_weights(uint dtype, uint from, uint to, bool is_next, uint turn) {
     [[unroll]] for (uint m = from; m < to; m++) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            uint mr = m * ROWS + r, at = mr * WIDE;
-            uint row = (is_next ? there[mr] : here[mr]) + turn_at(dtype, m, turn), u = unit_at(dtype, turn);
+            uint mr = m * ROWS + r, at = mr * WIDE, raw = (turn % AHEAD * MATRICES * ROWS + mr) * WIDE;
+            uint row = (is_next ? there[mr] : here[mr]) + turn_at(dtype, turn), u = unit_at(dtype, turn);
             U8s matrix = m == 0 ? w : w2;
             if (is_float(dtype)) {
                 [[unroll]] for (uint j = 0; j < 8 * WIDE; j++) floats[at * 8 + j] = load_floats(dtype, matrix, row, 32 * u + 4 * j);
             } else if (WIDE == 1) {
-                raws[at] = load_raw(dtype, matrix, row, u);
+                raws[raw] = load_raw(dtype, matrix, row, u);
             } else {
-                load_raws(dtype, matrix, row, u, raws[at], raws[at + 1]);
+                load_raws(dtype, matrix, row, u, raws[raw], raws[raw + 1]);
             }
         }
     }
 }
 
-uint bytes_of(uvec4 v) { return (v.x & 255) | ((v.y & 255) << 8) | ((v.z & 255) << 16) | (v.w << 24); }
+uint packed(uvec4 v) { return (v.x & 255) | ((v.y & 255) << 8) | ((v.z & 255) << 16) | (v.w << 24); }
 
 // Puts sixteen columns where they belong: number c of the token's. A neighbouring lane has the sixteen that share their scale.
 void put_x(uint dtype, uint t, uint c, vec4 v[4], bool is_there) {
@@ -137,8 +143,8 @@ void put_x(uint dtype, uint t, uint c, vec4 v[4], bool is_there) {
     uvec4 high, low;
     [[unroll]] for (uint i = 0; i < 4; i++) {
         uvec4 n = floatBitsToUint(v[i] * to_integer + 12582912.0);
-        high[i] = bytes_of((n + 128) >> 8);
-        low[i] = bytes_of(n);
+        high[i] = packed((n + 128) >> 8);
+        low[i] = packed(n);
     }
     if (!is_there) return;
     uint part = t * PARTS + 4 * g + 2 * k, end = (t * PARTS + 4 * WIDE) * ITEMS + item;
@@ -163,7 +169,9 @@ void bring_x(uint dtype, uint from, uint to, uint u0, uint t0) {
             if (NORM == 1) by[h * 4 + i] = Vec4s(norm).v[c + i];
         }
     }
-    if (u0 == 0) load_weights(dtype, from, to, false, 0);
+    if (u0 == 0) {
+        [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) load_weights(dtype, from, to, false, turn);
+    }
     [[unroll]] for (uint h = 0; h < HELD; h++) {
         uint s = thread + h * WORKGROUP, t = s / (2 * UNITS), c = s % (2 * UNITS);
         bool is_there = t < NT && c < n;
@@ -183,32 +191,37 @@ void bring_x(uint dtype, uint from, uint to, uint u0, uint t0) {
     }
 }
 
-// The sixteen weights k of group g of row mr.
+// Which half of which unit of an item the sixteen weights k of group g are.
+uint half_at(uint dtype, uint g, uint k) { return is_crossed(dtype) ? g : k; }
+Unit unit_with(uint dtype, uint mr, uint g, uint k) { return now[mr * WIDE + (is_crossed(dtype) ? k : g)]; }
 uvec4 bytes_at(uint dtype, uint mr, uint g, uint k) {
-    if (is_crossed(dtype)) return g == 0 ? now[mr * WIDE + k].a : now[mr * WIDE + k].b;
-    return k == 0 ? now[mr * WIDE + g].a : now[mr * WIDE + g].b;
+    Unit unit = unit_with(dtype, mr, g, k);
+    return half_at(dtype, g, k) == 0 ? unit.a : unit.b;
 }
 vec2 scale_at(uint dtype, uint mr, uint g, uint k) {
-    if (is_crossed(dtype)) return g == 0 ? now[mr * WIDE + k].sa : now[mr * WIDE + k].sb;
-    return k == 0 ? now[mr * WIDE + g].sa : now[mr * WIDE + g].sb;
+    Unit unit = unit_with(dtype, mr, g, k);
+    return half_at(dtype, g, k) == 0 ? unit.sa : unit.sb;
 }
 
-// Sums of products of four words with the high bytes, and with the low ones. The words are taken as q - 128, since two signed
-// bytes are what every GPU multiplies fast; a scale's minimum is raised by 128 scales in turn, which leaves nothing of it for most.
-ivec2 products(ivec4 high, ivec4 low, uvec4 q) {
+// Sums of products of four words with the high bytes, and with the low ones. Two signed bytes are what every GPU multiplies fast:
+// where q can be 128 or more, q - 128 is taken, and minimum() makes up for it, which leaves no minimum to most. What is xor-ed is no
+// constant to the compiler, since many a GPU's instruction has room for one, and the mask before it is one.
+ivec2 products(bool low_bytes, ivec4 high, ivec4 low, uvec4 q) {
+    uint middle = 0x80808080u | (n_in >> 31);
     ivec2 n = ivec2(0);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        int word = int(q[i] ^ 0x80808080u);
+        int word = int(low_bytes ? q[i] : q[i] ^ middle);
         n.x += dotPacked4x8EXT(high[i], word);
         n.y += dotPacked4x8EXT(low[i], word);
     }
     return n;
 }
 
+float minimum(bool low_bytes, vec2 s) { return low_bytes ? s.y : s.y + 128 * s.x; }
+
 // Adds item number `place` of shared memory, times the weights `now` of matrices from..to.
-void multiply(uint dtype, uint from, uint to, uint place, float live, uint count) {
+void multiply(uint dtype, uint from, uint to, uint place, float live) {
     [[unroll]] for (uint t = 0; t < NT; t++) {
-        if (NT > 1 && t >= count) break;
         uint x0 = t * PARTS * ITEMS + place;
         if (is_integer(dtype)) {
             vec4 ends = xs[x0 + 4 * WIDE * ITEMS], fine = vec4(0);
@@ -216,18 +229,19 @@ void multiply(uint dtype, uint from, uint to, uint place, float live, uint count
             [[unroll]] for (uint g = 0; g < WIDE; g++) {
                 ivec4 part[4];
                 [[unroll]] for (uint i = 0; i < 4; i++) part[i] = floatBitsToInt(xs[x0 + (4 * g + i) * ITEMS]);
+                bool low0 = is_low(dtype, half_at(dtype, g, 0)), low1 = is_low(dtype, half_at(dtype, g, 1));
                 [[unroll]] for (uint mr = from * ROWS; mr < to * ROWS; mr++) {
-                    ivec2 n0 = products(part[0], part[1], bytes_at(dtype, mr, g, 0));
-                    ivec2 n1 = products(part[2], part[3], bytes_at(dtype, mr, g, 1));
+                    ivec2 n0 = products(low0, part[0], part[1], bytes_at(dtype, mr, g, 0));
+                    ivec2 n1 = products(low1, part[2], part[3], bytes_at(dtype, mr, g, 1));
                     vec2 s0 = scale_at(dtype, mr, g, 0), s1 = scale_at(dtype, mr, g, 1);
                     float sum;
                     if (is_fine(dtype)) {
                         sum = ends[2 * g] * (s0.x * float(256 * n0.x + n0.y) + s1.x * float(256 * n1.x + n1.y));
-                        if (has_minimum(dtype)) sum += (s0.y + 128 * s0.x) * fine[2 * g] + (s1.y + 128 * s1.x) * fine[2 * g + 1];
+                        if (has_minimum(dtype)) sum += minimum(low0, s0) * fine[2 * g] + minimum(low1, s1) * fine[2 * g + 1];
                     } else {
                         n0 += n1;
                         sum = s0.x * (ends[2 * g] * float(256 * n0.x + n0.y));
-                        if (has_minimum(dtype)) sum += (s0.y + 128 * s0.x) * ends[2 * g + 1];
+                        if (has_minimum(dtype)) sum += minimum(low0, s0) * ends[2 * g + 1];
                     }
                     sums[mr * NT + t] += EXACT == 1 ? sum : live * sum;
                 }
@@ -256,8 +270,43 @@ void multiply(uint dtype, uint from, uint to, uint place, float live, uint count
     }
 }
 
-// All items of the rows `here`. Behind them those of `there` get under way, if there are any.
-void walk(uint dtype, uint from, uint to, bool has_next, uint t0, uint count) {
+// One item of each of the rows `here`, those of x at `stage` in shared memory. Further ones get under way meanwhile, behind the last
+// the first of `there`, if there are any.
+void take_turn(uint dtype, uint from, uint to, uint turn, uint n_turns, bool has_next, uint stage) {
+    float live = turn * TURN + lane() * WIDE < n_in / 32 ? 1.0 : 0.0;
+    // What stands in for an item past the end is one that is in shared memory, and counts nothing.
+    uint place = EXACT == 1 || live > 0 ? turn * LANES + lane() - stage : 0;
+    if (is_float(dtype)) {
+        multiply(dtype, from, to, place, live);
+    } else {
+        [[unroll]] for (uint m = from; m < to; m++) {
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                U8s matrix = m == 0 ? w : w2;
+                uint mr = m * ROWS + r, row = here[mr] + turn_at(dtype, turn), u = unit_at(dtype, turn);
+                [[unroll]] for (uint i = 0; i < WIDE; i++) {
+                    Raw raw = raws[(turn % AHEAD * MATRICES * ROWS + mr) * WIDE + i];
+                    now[mr * WIDE + i] = make_bytes(dtype, matrix, row, u + i, raw);
+                }
+            }
+        }
+    }
+    // The next are under way while these are multiplied. A branch around the last loads, which come from the cache, costs more
+    // than they do (H200: 8 %).
+    uint next = turn + AHEAD;
+    bool is_past = next >= n_turns;
+    load_weights(dtype, from, to, is_past && has_next, is_past ? next - n_turns : next);
+    // Or NVIDIA's compiler asks for them at the end, to have more registers. Not for lavapipe, which takes it for a barrier of the
+    // workgroup, whose subgroups do not all make as many rows.
+    if (HOLD == 1) subgroupBarrier();
+    if (!is_float(dtype)) multiply(dtype, from, to, place, live);
+}
+
+// All items of the rows `here`. Few turns are unrolled, so that nothing under way has to change its place.
+void walk(uint dtype, uint from, uint to, bool has_next, uint t0) {
+    if (RESIDENT == 1 && TURNS <= 6) {
+        [[unroll]] for (uint turn = 0; turn < TURNS; turn++) take_turn(dtype, from, to, turn, TURNS, has_next, 0);
+        return;
+    }
     uint n_turns = (n_in / 32 + TURN - 1) / TURN, stage = 0;
     for (uint turn = 0; turn < n_turns; turn++) {
         if (RESIDENT == 0 && turn * TURN % UNITS == 0) {
@@ -266,27 +315,7 @@ void walk(uint dtype, uint from, uint to, bool has_next, uint t0, uint count) {
             barrier();
             stage = turn * LANES;
         }
-        float live = turn * TURN + lane() * WIDE < n_in / 32 ? 1.0 : 0.0;
-        // What stands in for an item past the end is one that is in shared memory, and counts nothing.
-        uint place = EXACT == 1 || live > 0 ? turn * LANES + lane() - stage : 0;
-        if (is_float(dtype)) {
-            multiply(dtype, from, to, place, live, count);
-        } else {
-            [[unroll]] for (uint m = from; m < to; m++) {
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    U8s matrix = m == 0 ? w : w2;
-                    uint mr = m * ROWS + r, row = here[mr] + turn_at(dtype, m, turn), u = unit_at(dtype, turn);
-                    [[unroll]] for (uint i = 0; i < WIDE; i++) {
-                        now[mr * WIDE + i] = make_bytes(dtype, matrix, row, u + i, raws[mr * WIDE + i]);
-                    }
-                }
-            }
-        }
-        // The next are under way while these are multiplied. A branch around the last loads, which come from the cache, costs more
-        // than they do (H200: 8 %).
-        bool is_last = turn + 1 == n_turns;
-        load_weights(dtype, from, to, is_last && has_next, is_last ? 0 : turn + 1);
-        if (!is_float(dtype)) multiply(dtype, from, to, place, live, count);
+        take_turn(dtype, from, to, turn, n_turns, has_next, stage);
     }
 }
 
@@ -296,8 +325,18 @@ float sum_of_lanes(float v) {
     return v;
 }
 
+// Makes what x is divided by. Waits for all that the workgroup has brought.
 void roots() {
-    [[unroll]] for (uint t = 0; t < NT; t++) inverse[t] = inversesqrt(workgroup_sum(squares[t]) / float(n_in) + eps);
+    [[unroll]] for (uint t = 0; t < NT; t++) {
+        float sum = subgroupAdd(squares[t]);
+        if (subgroupElect()) square_sums[t * SUBGROUPS + gl_SubgroupID] = sum;
+    }
+    barrier();
+    [[unroll]] for (uint t = 0; t < NT; t++) {
+        float sum = 0;
+        [[unroll]] for (uint s = 0; s < SUBGROUPS; s++) sum += square_sums[t * SUBGROUPS + s];
+        inverse[t] = inversesqrt(sum / float(n_in) + eps);
+    }
 }
 
 // Asks for what is added to the outputs of the row group at `first`, so that nothing waits for it at the end.
@@ -309,7 +348,8 @@ void fetch_added(uint first, uint t0) {
 }
 
 // Writes the outputs of the row group at `first`.
-void finish(uint base, uint first, uint t0, uint count) {
+void finish(uint base, uint first, uint t0, uint n_tokens) {
+    uint total = n_tokens * n_used, count = t0 < total ? min(NT, total - t0) : 0;
     [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) {
         sums[i] = sum_of_lanes(sums[i]);
         if (NORM == 1) sums[i] *= inverse[i % NT];
@@ -346,19 +386,19 @@ void set_rows(uint base, uint first, bool is_next) {
 
 void main() {
     uint first = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * MADE, t0 = gl_WorkGroupID.y * NT, base = 0;
+    // Asked for before all else and needed at the end: rows past it hold anything, and nothing is written of them.
+    uint n_tokens = n_rows(step, rows), id = EXPERTS != 0 ? ids.v[t0] : 0;
     if (EXPERTS != 0 || gl_WorkGroupID.y > 0) {
-        if (t0 >= n_rows(step, rows) * n_used) return;
-        if (EXPERTS != 0) base = ids.v[t0] * expert_rows;
+        if (t0 >= n_tokens * n_used) return;
+        base = id * expert_rows;
     }
     [[unroll]] for (uint t = 0; t < NT; t++) squares[t] = 0;
-    // Nothing here waits for the number of tokens: rows past it hold anything, and nothing is written of them.
     set_rows(base, first, false);
     if (RESIDENT == 1) {
         bring_x(DTYPE, 0, MATRICES, 0, t0);
         if (NORM == 1) roots();
         else barrier();
     }
-    uint total = n_rows(step, rows) * n_used, count = t0 < total ? min(NT, total - t0) : 0;
     uint apart = gl_NumWorkGroups.x * gl_NumSubgroups * MADE;
     while (true) {
         bool has_next = RESIDENT == 1 && first + apart < n_out;
@@ -366,13 +406,13 @@ void main() {
         [[unroll]] for (uint i = 0; i < MATRICES * ROWS * NT; i++) sums[i] = 0;
         if (EPILOGUE == 2) fetch_added(first, t0);
         if (MATRICES == 2 && DTYPE != DTYPE2) {
-            walk(DTYPE, 0, 1, has_next, t0, count);
-            walk(DTYPE2, 1, 2, has_next, t0, count);
+            walk(DTYPE, 0, 1, has_next, t0);
+            walk(DTYPE2, 1, 2, has_next, t0);
         } else {
-            walk(DTYPE, 0, MATRICES, has_next, t0, count);
+            walk(DTYPE, 0, MATRICES, has_next, t0);
         }
         if (RESIDENT == 0 && NORM == 1) roots();
-        finish(base, first, t0, count);
+        finish(base, first, t0, n_tokens);
         if (!has_next) break;
         first += apart;
         [[unroll]] for (uint mr = 0; mr < MATRICES * ROWS; mr++) here[mr] = there[mr];

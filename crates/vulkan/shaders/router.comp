@@ -1,15 +1,15 @@
 // ids[t] = the n_used experts with the largest logits, in that order; weights[t] = softmax over them, times scale[e].
-// Axes: t rows, e experts. Launch: (1, rows), one workgroup a row, of at least 32 threads.
-// An expert's place in the order is the number of experts that come before it, so every thread finds the places of its
-// own experts alone. Bytes: the logits once.
+// Axes: t rows, e experts. Launch: (1, rows), one subgroup a row. A lane holds every SUBGROUP-th expert, and the largest of all is
+// found and taken out n_used times: of equal ones the first expert. Bytes: the logits once.
 #version 460
 #include "common/zinc.glsl"
 layout(constant_id = 2) const uint SCALED = 0;
+layout(constant_id = 3) const uint N_EXPERTS = 1;
 
 #include "common/params/router.glsl"
 
-const uint EXPERTS_MAX = 1024, USED_MAX = 32;
-shared uint keys[EXPERTS_MAX];
+const uint EACH = (N_EXPERTS + SUBGROUP - 1) / SUBGROUP, USED_MAX = 32;
+const uint TAKEN = 0; // smaller than the key of any logit
 shared uint chosen[USED_MAX];
 shared float shares[USED_MAX];
 
@@ -25,21 +25,37 @@ uint key_of(float logit) {
 float logit_of(uint key) { return uintBitsToFloat((key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key); }
 
 void main() {
-    uint t = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
-    if (t >= n_rows(step, rows)) return;
-    for (uint e = lane; e < n_experts; e += WORKGROUP) keys[e] = key_of(logits.v[t * n_experts + e]);
-    barrier();
-    for (uint e = lane; e < n_experts; e += WORKGROUP) {
-        uint key = keys[e], place = 0;
-        for (uint j = 0; j < n_experts; j++) place += uint(keys[j] > key || (keys[j] == key && j < e));
-        if (place < n_used) chosen[place] = e;
+    uint t = gl_WorkGroupID.y, lane = gl_SubgroupInvocationID;
+    // What is read here is asked for all at once, before anything is decided.
+    uint n_there = n_rows(step, rows), keys[EACH];
+    [[unroll]] for (uint n = 0; n < EACH; n++) {
+        uint e = n * SUBGROUP + lane;
+        keys[n] = e < N_EXPERTS ? key_of(logits.v[t * N_EXPERTS + e]) : TAKEN;
+    }
+    if (t >= n_there) return;
+    float largest = 0;
+    for (uint s = 0; s < n_used; s++) {
+        uint own = TAKEN, first = 0xffffffffu;
+        [[unroll]] for (uint n = 0; n < EACH; n++) own = max(own, keys[n]);
+        uint top = subgroupMax(own);
+        [[unroll]] for (uint n = EACH; n > 0; n--) {
+            if (keys[n - 1] == top) first = (n - 1) * SUBGROUP + lane;
+        }
+        first = subgroupMin(first);
+        [[unroll]] for (uint n = 0; n < EACH; n++) {
+            if (first == n * SUBGROUP + lane) keys[n] = TAKEN;
+        }
+        if (s == 0) largest = logit_of(top);
+        if (lane == 0) {
+            chosen[s] = first;
+            shares[s] = exp(logit_of(top) - largest);
+        }
     }
     barrier();
-    if (lane < n_used) shares[lane] = exp(logit_of(keys[chosen[lane]]) - logit_of(keys[chosen[0]]));
-    barrier();
-    if (lane >= n_used) return;
     float sum = 0;
     for (uint s = 0; s < n_used; s++) sum += shares[s];
-    ids.v[t * n_used + lane] = chosen[lane];
-    weights.v[t * n_used + lane] = shares[lane] / sum * (SCALED == 1 ? scale.v[chosen[lane]] : 1.0);
+    for (uint s = lane; s < n_used; s += SUBGROUP) {
+        ids.v[t * n_used + s] = chosen[s];
+        weights.v[t * n_used + s] = shares[s] / sum * (SCALED == 1 ? scale.v[chosen[s]] : 1.0);
+    }
 }

@@ -7,6 +7,7 @@
 
 void main() {
     uint r = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
-    if (r >= step.n_outputs || i >= cols) return;
-    y.v[r * cols + i] = x.v[step_output_row(step, r) * cols + i];
+    uint n_outputs = step.n_outputs, row = step_output_row(step, r); // asked for together
+    if (r >= n_outputs || i >= cols) return;
+    y.v[r * cols + i] = x.v[row * cols + i];
 }

@@ -96,6 +96,10 @@ pub struct Tuning {
     pub matvec_shared: u32,
     /// Workgroups of a product whose x is held, at most: each then makes several groups of rows.
     pub matvec_workgroups: u32,
+    /// Items of a row that a lane has under way at a time, for one or two tokens.
+    pub matvec_ahead: u32,
+    /// Whether a barrier of the subgroup keeps its loads before the products that they are to come behind.
+    pub matvec_hold: bool,
     /// Tokens that it takes at a time, at most: a power of two.
     pub matvec_tokens: u32,
     /// Steps of more tokens than this use a matrix-matrix kernel.
@@ -136,6 +140,8 @@ impl Tuning {
             matvec_threads_least: 256,
             matvec_shared: 16 << 10,
             matvec_workgroups: 1 << 12,
+            matvec_ahead: 1,
+            matvec_hold: false,
             matvec_tokens: 4,
             gemm_above: 4,
             expert_gemm_above: 32,
@@ -159,36 +165,7 @@ impl Tuning {
             delta_chunk: DeltaChunk { tokens: 8, lanes: 16, rows: 2, threads: 128 },
         };
         match traits.vendor_id {
-            // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads. 2
-            // sequences: 501, on matrix cores 288 to 347; 3: 526, on matrix cores 518; 4: 631 to 676, on matrix cores 699. 16
-            // sequences: 2,663 with this tile, 2,630 with up to 264 workgroups. 32: 3,991, with subgroups of 32 x 16 3,879, of
-            // 64 x 32 3,432. 64: 6,263, with up to 400 workgroups 5,975, with tiles of 16 rows instead 5,322. Prompt: 12,112, with
-            // subgroups of 32 x 64 12,024, with 128x64x64 and 64 x 32 9,775.
-            NVIDIA => Tuning {
-                tiles: const {
-                    tiles([
-                        Tile::new([64, 16, 128], [32, 16], 4, 400),
-                        Tile::new([64, 32, 128], [32, 32], 4, 264),
-                        Tile::new([64, 64, 128], [32, 32], 2, 264),
-                        Tile::new([64, 128, 64], [64, 32], 1, 1),
-                    ])
-                },
-                gemm_above: 3,
-                // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
-                attention_keys: 64,
-                // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
-                attention_keys_few: 256,
-                matvec_rows: 1,
-                matvec_rows_gated: 1,
-                matvec_threads: 512,
-                // 35B-A3B, one token: 309 with these, 304 with 256, 293 with 512.
-                matvec_threads_least: 128,
-                matvec_shared: 40 << 10,
-                matvec_workgroups: 132,
-                // 35B-A3B: 32 sequences 1,738, and 1,599 with 32; 16 sequences 1,326, and 1,227 with 8.
-                expert_gemm_above: 16,
-                ..base
-            },
+            NVIDIA => Self::of_nvidia(base),
             AMD | INTEL => base,
             // CPU drivers: small tiles, since a workgroup runs on one core.
             _ => Tuning {
@@ -205,6 +182,44 @@ impl Tuning {
                 attention_threads: 64,
                 ..base
             },
+        }
+    }
+
+    fn of_nvidia(base: Tuning) -> Tuning {
+        // H200, Qwen3-8B Q4_K_M, tok/s. One token: 351 with these, 312 with 264 workgroups, 319 with 528 of 256 threads;
+        // with a later form of the kernel 395, with two rows 301. 2 sequences: 501, on matrix cores 288 to 347; 3: 526, on
+        // matrix cores 518; 4: 631 to 676, on matrix cores 699. 16 sequences: 2,663 with this tile, 2,630 with up to 264
+        // workgroups. 32: 3,991, with subgroups of 32 x 16 3,879, of 64 x 32 3,432. 64: 6,263, with up to 400 workgroups
+        // 5,975, with tiles of 16 rows instead 5,322. Prompt: 12,112, with subgroups of 32 x 64 12,024, with 128x64x64 and
+        // 64 x 32 9,775.
+        Tuning {
+            tiles: const {
+                tiles([
+                    Tile::new([64, 16, 128], [32, 16], 4, 400),
+                    Tile::new([64, 32, 128], [32, 32], 4, 264),
+                    Tile::new([64, 64, 128], [32, 32], 2, 264),
+                    Tile::new([64, 128, 64], [64, 32], 1, 1),
+                ])
+            },
+            gemm_above: 3,
+            // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
+            attention_keys: 64,
+            // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
+            attention_keys_few: 256,
+            matvec_rows: 1,
+            matvec_rows_gated: 1,
+            matvec_threads: 512,
+            // 35B-A3B, one token: 309 with these, 304 with 256, 293 with 512.
+            matvec_threads_least: 128,
+            matvec_shared: 40 << 10,
+            matvec_workgroups: 132,
+            // Qwen3-8B, one token, us: head 126 with these, 141 with one; gate and up 20.5 and 21.0.
+            matvec_ahead: 2,
+            // 1, 2 sequences: 377 and 545 with it, 371 and 536 without.
+            matvec_hold: true,
+            // 35B-A3B: 32 sequences 1,738, and 1,599 with 32; 16 sequences 1,326, and 1,227 with 8.
+            expert_gemm_above: 16,
+            ..base
         }
     }
 
@@ -253,6 +268,7 @@ impl Tuning {
             "matvec_threads_least" => std::slice::from_mut(&mut self.matvec_threads_least),
             "matvec_shared" => std::slice::from_mut(&mut self.matvec_shared),
             "matvec_workgroups" => std::slice::from_mut(&mut self.matvec_workgroups),
+            "matvec_ahead" => std::slice::from_mut(&mut self.matvec_ahead),
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
@@ -262,10 +278,11 @@ impl Tuning {
             "attention_keys_few" => std::slice::from_mut(&mut self.attention_keys_few),
             "attention_keys" => std::slice::from_mut(&mut self.attention_keys),
             "delta_chunk_above" => std::slice::from_mut(&mut self.delta_chunk_above),
-            "matrix_cores" | "matvec_norm" | "integer_dot" => {
+            "matrix_cores" | "matvec_norm" | "matvec_hold" | "integer_dot" => {
                 let place = match name {
                     "matrix_cores" => &mut self.matrix_cores,
                     "matvec_norm" => &mut self.matvec_norm,
+                    "matvec_hold" => &mut self.matvec_hold,
                     _ => &mut self.integer_dot,
                 };
                 *place = value != "0";

@@ -21,6 +21,11 @@ const FALSE_ALARMS: &str =
 /// the other types run on their plain twins here, and on matrices where there is a GPU.
 const WITH_MATRICES: [&str; 3] = ["/Q4_K/", "attention/grouped", "attention/before_matmul"];
 
+/// What the family of CPU drivers leaves out: products of integers, and several items of a row under way, for which a subgroup must make
+/// many rows.
+const WITH_INTEGERS: &str =
+    "matrix_cores=0,integer_dot=1,matvec_ahead=2,matvec_workgroups=1,matvec_threads=8,matvec_threads_least=8";
+
 /// Processes that share the conformance table, and the tiny models.
 const N_PARTS: usize = 2;
 
@@ -42,6 +47,8 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Vec<Job> {
     for cases in WITH_MATRICES {
         jobs.push(wide(&format!("conformance with matrices, {cases}"), "conformance").env("ZINC_CASE", cases));
     }
+    let job = wide("conformance with integer products", "conformance").env("ZINC_CASE", "matmul/");
+    jobs.push(job.env("ZINC_TUNING", WITH_INTEGERS));
     jobs.push(wide("backend, subgroups of 8", "backend"));
     jobs.push(wide("memory, loss and cache", "host"));
     jobs.push(wide("devices of several threads", "threads"));

@@ -86,7 +86,12 @@ pub(super) fn cases() -> Vec<Case> {
             (17, 256, 128),
             (33, 512, 48),
             (65, 256, 31),
+            // One token and several turns of a row, for kernels that go along rows of blocks.
+            (1, 1024, 40),
         ] {
+            if n_in == 1024 && !matches!(dtype, DType::Q4_K | DType::Q6_K) {
+                continue;
+            }
             let name = format!("matmul/{dtype}/{n_tokens}x{n_in}x{n_out}");
             cases.push(Case::new(name, 1e-5).dtype(dtype).tokens(n_tokens).build(|b| {
                 let x = b.input(Shape::tokens(n_in));

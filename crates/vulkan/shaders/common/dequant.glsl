@@ -2,8 +2,8 @@
 //
 // A unit is two halves of 16 weights each, `a` and `b`, chosen so that the 16 bytes in which a four-bit type keeps two
 // planes of nibbles are read once. A stored weight is s.x * q + s.y, of which little cancels, with q an unsigned byte and one pair
-// s for each half, so that s can be applied to a sum of products. Types of fewer bits have theirs at the top of q. F32, F16
-// and BF16 have no q.
+// s for each half, so that s can be applied to a sum of products. Types of fewer bits have theirs at the top of q, but those with
+// minima where they are taken out most easily (is_low). F32, F16 and BF16 have no q.
 // `dtype` is a specialization constant at every call, so one arm of each switch is left. Of Q8_0 and Q6_K there is a form in which
 // eight blocks are taken apart: all their first parts, then all second parts, and so on (src/planes.rs), so that loads are aligned.
 
@@ -78,10 +78,10 @@ uvec4 look_up(uint table[4], uvec4 n) {
     return uvec4(look_up(table, n.x), look_up(table, n.y), look_up(table, n.z), look_up(table, n.w));
 }
 
-// Bits first..first + 15 of `high` as bit 7 of 16 bytes.
+// Bits first..first + 15 of `high` as bit 0 of 16 bytes.
 uvec4 fifth_bits(uint high, uint first) {
     uvec4 bits = (uvec4(high) >> (first + uvec4(0, 4, 8, 12))) & 15;
-    return (bits * 0x00204081u & 0x01010101u) << 7;
+    return bits * 0x00204081u & 0x01010101u;
 }
 
 // Where unit u of the row that begins at byte `row` has its block, and the first 16 bytes of its q. In planes: its eight blocks.
@@ -211,16 +211,20 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
         return w;
     }
     case Q4_1:
-        w.a = (q << 4) & HIGH_NIBBLES;
-        w.b = q & HIGH_NIBBLES;
-        w.sa = w.sb = unpackHalf2x16(raw.s.x) * vec2(1.0 / 16, 1);
+        w.a = q & NIBBLES;
+        w.b = (q >> 4) & NIBBLES;
+        w.sa = w.sb = unpackHalf2x16(raw.s.x);
         return w;
     case Q5_0: case Q5_1: {
         uint bits = raw.s.z | (raw.s.w << 16);
-        w.a = ((q & NIBBLES) << 3) | fifth_bits(bits, 0);
-        w.b = ((q >> 1) & (NIBBLES << 3)) | fifth_bits(bits, 16);
+        w.a = (q & NIBBLES) | (fifth_bits(bits, 0) << 4);
+        w.b = ((q >> 4) & NIBBLES) | (fifth_bits(bits, 16) << 4);
         float d = half_of(raw.s.x);
-        w.sa = w.sb = vec2(d / 8, dtype == Q5_0 ? -16.0 * d : half_of(raw.s.y));
+        w.sa = w.sb = vec2(d, half_of(raw.s.y));
+        if (dtype == Q5_1) return w;
+        w.a <<= 3;
+        w.b <<= 3;
+        w.sa = w.sb = vec2(d / 8, -16.0 * d);
         return w;
     }
     case Q8_0:
@@ -239,21 +243,20 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     }
     case Q4_K: case Q5_K: {
         uint pair = j >> 1;
-        if (dtype == Q4_K) {
-            w.a = (q << 4) & HIGH_NIBBLES;
-            w.b = q & HIGH_NIBBLES;
-        } else {
+        w.a = q & NIBBLES;
+        w.b = dtype == Q4_K ? q & HIGH_NIBBLES : (q >> 4) & NIBBLES;
+        if (dtype == Q5_K) {
             h >>= 2 * pair;
-            w.a = ((q & NIBBLES) << 3) | ((h & 0x01010101u) << 7);
-            w.b = ((q >> 1) & (NIBBLES << 3)) | ((h & 0x02020202u) << 6);
+            w.a |= (h & 0x01010101u) << 4;
+            w.b |= (h & 0x02020202u) << 3;
         }
         // Twelve bytes hold eight scales and eight minima of six bits.
         uvec3 part = raw.s.yzw >> (16 * (pair & 1));
         uint scales = pair < 2 ? part.x & 0x3f3f : (part.z & 0x0f0f) | ((part.x >> 2) & 0x3030);
         uint minima = pair < 2 ? part.y & 0x3f3f : ((part.z >> 4) & 0x0f0f) | ((part.y >> 2) & 0x3030);
-        vec2 d = unpackHalf2x16(raw.s.x) * vec2(dtype == Q4_K ? 1.0 / 16 : 1.0 / 8, -1);
+        vec2 d = unpackHalf2x16(raw.s.x) * vec2(1, -1);
         w.sa = d * vec2(scales & 255, minima & 255);
-        w.sb = d * vec2((scales >> 8) & 255, (minima >> 8) & 255);
+        w.sb = d * vec2(dtype == Q4_K ? 1.0 / 16 : 1.0, 1) * vec2((scales >> 8) & 255, (minima >> 8) & 255);
         return w;
     }
     case Q6_K: {
@@ -266,9 +269,9 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
         return w;
     }
     case Q2_K: {
-        w.a = ((q >> (2 * (j & 3))) & 0x03030303u) << 6;
-        w.b = ((h >> (2 * (j & 3))) & 0x03030303u) << 6;
-        vec2 d = unpackHalf2x16(raw.s.x) * vec2(1.0 / 64, -1);
+        w.a = (q >> (2 * (j & 3))) & 0x03030303u;
+        w.b = (h >> (2 * (j & 3))) & 0x03030303u;
+        vec2 d = unpackHalf2x16(raw.s.x) * vec2(1, -1);
         w.sa = d * vec2(raw.s.y & 15, (raw.s.y >> 4) & 15);
         w.sb = d * vec2((raw.s.y >> 8) & 15, raw.s.y >> 12);
         return w;
@@ -310,6 +313,27 @@ vec4 raised(uint q) {
 float centre(uint dtype) {
     if (dtype == Q4_1 || dtype == Q5_1 || dtype == Q2_K || dtype == Q4_K || dtype == Q5_K) return 0.0;
     return dtype == MXFP4 ? 96.0 : 128.0;
+}
+
+// Whether q of half a (0) or b (1) is less than 32.
+bool is_low(uint dtype, uint half_of_it) { return centre(dtype) == 0.0 && (dtype != Q4_K || half_of_it == 0); }
+
+// Bytes of 256 weights.
+uint bytes_of(uint dtype) {
+    switch (type_of(dtype)) {
+    case F32: return 1024;
+    case F16: case BF16: return 512;
+    case Q8_0: return 272;
+    case Q6_K: return 210;
+    case Q5_1: return 192;
+    case Q5_0: case Q5_K: return 176;
+    case Q4_1: return 160;
+    case Q4_0: case Q4_K: case IQ4_NL: return 144;
+    case IQ4_XS: case MXFP4: return 136;
+    case Q3_K: return 110;
+    case Q2_K: return 84;
+    }
+    return 0;
 }
 
 // Four weights of a type without q, from column i of the row that begins at byte `row`.

@@ -1,7 +1,7 @@
 // What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
 // memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
-// eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y. It has included dequant.glsl and
-// the parameters. LEAST_W is what else the tile of weights must hold.
+// eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y; IN_ORDER, which puts eight halves into the
+// order that they have there. It has included dequant.glsl and the parameters. LEAST_W is what else the tile of weights must hold.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
 // times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
@@ -27,26 +27,26 @@ uint first_output() { return gl_WorkGroupID.x * (BM / MATRICES); }
 uint output_of(uint i) { return first_output() + (MATRICES == 2 ? i / (2 * GROUP) * GROUP + i % GROUP : i); }
 uint matrix_of(uint i) { return MATRICES == 2 ? (i / GROUP) & 1 : 0; }
 
-// What the workgroup's tokens are: rows of y (and of x) from `start`, or entries of the list of an expert.
+// What the workgroup's tokens are: rows of y (and of x) from `start`, or entries of the list of an expert. There may be none.
 uint expert, start, count;
-bool find_tokens() {
+void find_tokens() {
     if (EXPERTS == 0) {
         uint total = n_rows(step, rows);
         start = gl_WorkGroupID.y * BN;
         count = start < total ? min(BN, total - start) : 0;
-        return count > 0;
+        return;
     }
-    if (gl_WorkGroupID.y >= groups.v[0]) return false;
+    count = 0;
+    if (gl_WorkGroupID.y >= groups.v[0]) return;
     uint tile = 1 + 3 * gl_WorkGroupID.y;
     expert = groups.v[tile];
     start = groups.v[tile + 1];
     count = groups.v[tile + 2];
-    return true;
 }
-// Row of y of token n of the tile; tokens that are not there count as the last: to leave them out costs more than to make them.
+// Row of y of token n of the tile. Those that are not there are made and not written, since to leave them out costs more: without
+// experts from rows that hold anything, so that the first fetch need not wait for the number of tokens.
 uint row_of(uint n) {
-    n = start + min(n, count - 1);
-    return EXPERTS == 0 ? n : groups.v[list_at + n];
+    return EXPERTS == 0 ? min(start + n, rows_max - 1) : groups.v[list_at + start + min(n, count - 1)];
 }
 
 // What was fetched and is not in the tiles yet.
@@ -80,9 +80,9 @@ void fetch_w(uint dtype, uint task, U8s m, uint k, uint i) {
     }
 }
 
-void put_half(uint at, uvec4 q, vec2 s) {
-    PUT_WEIGHTS(at, q.xy, s)
-    PUT_WEIGHTS(at + 1, q.zw, s)
+void put_half(uint dtype, uint half_of_it, uint at, uvec4 q, vec2 s) {
+    PUT_WEIGHTS(dtype, half_of_it, at, q.xy, s)
+    PUT_WEIGHTS(dtype, half_of_it, at + 1, q.zw, s)
 }
 
 void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
@@ -95,11 +95,12 @@ void put_w(uint dtype, uint task, U8s m, uint k, uint i) {
     Unit unit = make_bytes(dtype, m, row_at(i), u, raws[task]);
     if (WHOLE) {
         uvec2 places = 2 * (halves(dtype, u) - k / 16);
-        put_half(at + places.x, unit.a, unit.sa);
-        put_half(at + places.y, unit.b, unit.sb);
+        put_half(dtype, 0, at + places.x, unit.a, unit.sa);
+        put_half(dtype, 1, at + places.y, unit.b, unit.sb);
     } else {
         bool is_a = unit_of(dtype, k / 16 + c).y == 0;
-        put_half(at + 2 * c, is_a ? unit.a : unit.b, is_a ? unit.sa : unit.sb);
+        if (is_a) put_half(dtype, 0, at + 2 * c, unit.a, unit.sa);
+        else put_half(dtype, 1, at + 2 * c, unit.b, unit.sb);
     }
 }
 
@@ -142,7 +143,7 @@ void put(uint k) {
         uint i = thread + task * WORKGROUP;
         if (!has_x(i)) break;
         uint at = i / (BK / 8) * STRIDE + i % (BK / 8);
-        if (X_ROUNDED == 1) tile_x[at] = VALUE(rounded_x[task]);
+        if (X_ROUNDED == 1) tile_x[at] = VALUE(IN_ORDER(rounded_x[task]));
         else PUT(tile_x, at, BOUNDED(fetched_x[2 * task]), BOUNDED(fetched_x[2 * task + 1]))
     }
 }

@@ -25,13 +25,14 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16s { uint1
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer U8s { uint8_t v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4s { uvec4 v[]; };
 
-// The step buffer, as src/step.rs writes it: eight words, then arrays of `capacity` entries.
+// The step buffer, as src/step.rs writes it: eight words, then a record for each token, output and sequence of that number, then
+// block tables.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Step {
     uint n_tokens;
     uint n_outputs;
     uint n_seqs;
     uint pages_max;
-    uint capacity;
+    uint tables;
     uint unused[3];
     uint v[];
 };
@@ -39,14 +40,18 @@ const uint PAGE_TOKENS = 16;
 const uint ROWS_TOKENS = 0;
 
 uint n_rows(Step s, uint rows) { return rows == ROWS_TOKENS ? s.n_tokens : s.n_outputs; }
-uint step_id(Step s, uint t) { return s.v[t]; }
-uint step_position(Step s, uint t) { return s.v[s.capacity + t]; }
-uint step_seq(Step s, uint t) { return s.v[2 * s.capacity + t]; }
-uint step_kv_slot(Step s, uint t) { return s.v[3 * s.capacity + t]; }
-uint step_output_row(Step s, uint r) { return s.v[4 * s.capacity + r]; }
-uint step_state_slot(Step s, uint q) { return s.v[5 * s.capacity + q]; }
-uint step_query_start(Step s, uint q) { return s.v[6 * s.capacity + q]; }
-uint step_page(Step s, uint q, uint page) { return s.v[7 * s.capacity + 1 + q * s.pages_max + page]; }
+uint step_id(Step s, uint t) { return s.v[8 * t]; }
+uint step_position(Step s, uint t) { return s.v[8 * t + 1]; }
+uint step_seq(Step s, uint t) { return s.v[8 * t + 2]; }
+uint step_kv_slot(Step s, uint t) { return s.v[8 * t + 3]; }
+uint step_output_row(Step s, uint r) { return s.v[8 * r + 4]; }
+uint step_state_slot(Step s, uint q) { return s.v[8 * q + 5]; }
+uint step_query_start(Step s, uint q) { return s.v[8 * q + 6]; }
+// Tokens of sequence q before the step.
+uint step_past(Step s, uint q) { return s.v[8 * q + 7]; }
+// Where the block table of sequence q begins.
+uint step_table(Step s, uint q) { return s.tables + q * s.pages_max; }
+uint step_page(Step s, uint q, uint page) { return s.v[step_table(s, q) + page]; }
 
 // Puts an output where it belongs. If `rounded`, only matrix cores read it, and it is kept in the f16 that they would make of it.
 void put1(uint rounded, F32s y, uint i, float v) {
@@ -67,7 +72,7 @@ float workgroup_sum(float x) {
     if (subgroupElect()) zinc_part[gl_SubgroupID] = x;
     barrier();
     float sum = 0;
-    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += SUBGROUP) sum += zinc_part[i];
+    for (uint i = gl_SubgroupInvocationID; i < WORKGROUP / SUBGROUP; i += SUBGROUP) sum += zinc_part[i];
     return subgroupAdd(sum);
 }
 

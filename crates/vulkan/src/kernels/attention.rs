@@ -75,13 +75,13 @@ impl Recorder<'_> {
             cols,
             cols_in,
             head_in,
-            head_dim: op.head_dim,
             n_rot: op.n_rot,
             magnitude: op.magnitude(),
             eps: norm.map_or(0.0, |norm| norm.eps),
         };
         let adjacent = u32::from(op.mode == RopeMode::Adjacent);
-        let constants = [adjacent, u32::from(norm.is_some()), u32::from(write.is_some()), self.format()];
+        let (norm, write) = (u32::from(norm.is_some()), u32::from(write.is_some()));
+        let constants = [adjacent, norm, write, self.format(), op.head_dim];
         let threads = ROPE_THREADS.max(self.traits.subgroup_size);
         self.launch(threads, &constants, &params, [cols / op.head_dim, self.at.bucket.tokens, 1])
     }
@@ -194,7 +194,8 @@ impl Recorder<'_> {
             softcap: op.softcap,
         };
         let rounded = self.is_rounded(node.outputs.as_slice()[0]);
-        let constants = [self.format(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few, rounded];
+        let mut constants = vec![self.format(), u32::from(sinks != 0), op.head_dim, at_once, lanes, splits, keys, few];
+        constants.extend([rounded, per_kv / at_once, u32::from(op.softcap > 0.0)]);
         // As far as there is shared memory for each subgroup's columns.
         let subgroups_max = (self.traits.shared_bytes - SHARED_LEAVE) / (4 * at_once * op.head_dim);
         let threads = threads.max(width).min(subgroups_max.max(1) * width);

@@ -47,12 +47,11 @@ impl Recorder<'_> {
             ids: self.output(node, 0),
             weights: self.output(node, 1),
             step: self.at.step,
-            n_experts: op.n_experts,
             n_used: op.n_used,
             rows: rows.symbol,
         };
-        let threads = op.n_experts.next_multiple_of(64).min(THREADS);
-        self.launch(threads, &[u32::from(scale != 0)], &params, [1, rows.most, 1])
+        let constants = [u32::from(scale != 0), op.n_experts];
+        self.launch(self.traits.subgroup_size, &constants, &params, [1, rows.most, 1])
     }
 
     pub(super) fn expert_sum(&mut self, node: &Node, n_used: u32) -> Result<Dispatch, Error> {

@@ -95,6 +95,7 @@ struct MatvecShape {
     exact: bool,
     parts: u32,
     resident: bool,
+    ahead: u32,
     units: u32,
     threads: u32,
     workgroups: u32,
@@ -105,6 +106,10 @@ struct MatvecShape {
 const PART_BYTES: u32 = 16;
 /// Bytes of shared memory that the matrix-vector kernel needs for other things.
 const XS_LEAVE: u32 = 2048;
+/// Turns of a row that the kernel unrolls, at most; `shaders/matvec.comp` has the same number.
+const TURNS_UNROLLED: u32 = 6;
+/// Groups of rows of a subgroup, at least, for more than one item under way.
+const AHEAD_GROUPS_MIN: u32 = 4;
 /// Stages of x are whole multiples of this many units: those of the largest blocks of weights.
 const UNITS_STAGE: u32 = 8;
 
@@ -319,7 +324,8 @@ impl Recorder<'_> {
         let mut constants =
             vec![p.w.constant(), shape.rows, shape.tokens, p.epilogue as u32, activation, p.experts as u32];
         constants.extend([p.w2.constant(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
-        constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts, u32::from(shape.exact)]);
+        constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts]);
+        constants.extend([u32::from(shape.exact), shape.ahead, u32::from(self.tuning.matvec_hold)]);
         self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])
     }
 
@@ -368,7 +374,25 @@ impl Recorder<'_> {
             let most = (most / p.n_used).max(1);
             workgroups = workgroups.div_ceil(workgroups.div_ceil(most));
         }
-        MatvecShape { rows, tokens, lanes, wide, exact, parts, resident, units, threads, workgroups, launch_rows }
+        // More items under way pay where a subgroup makes many groups of rows: behind the last it asks for what it does not need.
+        let turns = n_units.div_ceil(lanes * wide);
+        let is_long = p.n_out >= AHEAD_GROUPS_MIN * workgroups * (threads / lanes) * rows;
+        let is_ahead = resident && is_long && turns <= TURNS_UNROLLED && tokens <= 2 && !is_float(p.w.dtype);
+        let ahead = if is_ahead && turns.is_multiple_of(tuning.matvec_ahead) { tuning.matvec_ahead } else { 1 };
+        MatvecShape {
+            rows,
+            tokens,
+            lanes,
+            wide,
+            exact,
+            parts,
+            resident,
+            ahead,
+            units,
+            threads,
+            workgroups,
+            launch_rows,
+        }
     }
 
     /// Whether a product multiplies stored bytes with integers: with floats it cannot.
@@ -408,6 +432,7 @@ impl Recorder<'_> {
             row_bytes: row_bytes(p.op, p.w.dtype, p.n_in)?,
             row_bytes2: row_bytes(p.op, p.w2.dtype, p.n_in)?,
             rows: rows.symbol,
+            rows_max: rows.most,
             n_used: p.n_used,
             list_at: groups.map_or(0, |g| g.list_at),
             alpha,

@@ -70,7 +70,6 @@ impl Recorder<'_> {
             sum,
             y,
             step: self.at.step,
-            width: op.width,
             cols,
             rows: rows.symbol,
             eps: op.eps,
@@ -78,7 +77,7 @@ impl Recorder<'_> {
             limit,
         };
         let rounded = self.is_rounded(node.outputs.as_slice()[usize::from(add)]);
-        let constants = [u32::from(add), u32::from(w != 0), u32::from(glu.is_some()), activation, rounded];
+        let constants = [u32::from(add), u32::from(w != 0), u32::from(glu.is_some()), activation, rounded, op.width];
         self.launch(self.norm_threads(op.width), &constants, &params, [cols / op.width, rows.most, 1])
     }
 

@@ -14,6 +14,7 @@ layout(push_constant, scalar) uniform Params {
     uint row_bytes;
     uint row_bytes2;
     uint rows;
+    uint rows_max;
     uint n_used;
     uint list_at;
     float alpha;

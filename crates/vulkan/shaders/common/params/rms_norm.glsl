@@ -6,7 +6,6 @@ layout(push_constant, scalar) uniform Params {
     F32s sum;
     F32s y;
     Step step;
-    uint width;
     uint cols;
     uint rows;
     float eps;

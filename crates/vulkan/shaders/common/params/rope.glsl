@@ -11,7 +11,6 @@ layout(push_constant, scalar) uniform Params {
     uint cols;
     uint cols_in;
     uint head_in;
-    uint head_dim;
     uint n_rot;
     float magnitude;
     float eps;

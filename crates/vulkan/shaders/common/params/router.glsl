@@ -5,7 +5,6 @@ layout(push_constant, scalar) uniform Params {
     U32s ids;
     F32s weights;
     Step step;
-    uint n_experts;
     uint n_used;
     uint rows;
 };
