@@ -46,11 +46,35 @@ impl Devices {
         if named == "auto" { Devices::find().best() } else { named.to_owned() }
     }
 
+    /// The same for who opens the device only later: there is one that it names.
+    pub(crate) fn existing(named: &str) -> Result<String, Failure> {
+        let id = Self::id_of(named);
+        if is_vulkan(&id) {
+            let gpus = zinc_vulkan::device::devices().map_err(|e| failure(&e))?;
+            let found = match id.as_str() {
+                "vulkan" => zinc_vulkan::candidate::pick(&gpus),
+                id => zinc_vulkan::candidate::find(&gpus, id),
+            };
+            found.map_err(|e| failure(&e))?;
+        } else if id != "cpu" {
+            return Err(Self::unknown(&id));
+        }
+        Ok(id)
+    }
+
+    fn unknown(named: &str) -> Failure {
+        Failure::usage(format!("there is no device `{named}`")).remedy(format!("there are: {}", Self::find().ids()))
+    }
+
     /// What `--device` takes here.
     fn ids(&self) -> String {
         let ids = ["auto", "cpu"].into_iter().chain(self.gpus.iter().map(|gpu| gpu.id.as_str()));
         ids.collect::<Vec<_>>().join(", ")
     }
+}
+
+fn is_vulkan(id: &str) -> bool {
+    id == "vulkan" || id.starts_with("vulkan:")
 }
 
 /// A device that was opened; any number of backends can be made on it.
@@ -66,7 +90,7 @@ impl Device {
     pub(crate) fn open(args: &DeviceArgs) -> Result<Device, Failure> {
         match Devices::id_of(&args.device).as_str() {
             "cpu" => Ok(Device::Cpu { threads: threads(args)? }),
-            id if id == "vulkan" || id.starts_with("vulkan:") => {
+            id if is_vulkan(id) => {
                 let opened = match pipeline_folder() {
                     Some(folder) => zinc_vulkan::Device::open_cached(id, &folder),
                     None => zinc_vulkan::Device::open(id, &[]),
@@ -76,8 +100,7 @@ impl Device {
                 opened.set_marking(args.trace_steps);
                 Ok(Device::Vulkan(Box::new(opened)))
             }
-            other => Err(Failure::usage(format!("there is no device `{other}`"))
-                .remedy(format!("there are: {}", Devices::find().ids()))),
+            other => Err(Devices::unknown(other)),
         }
     }
 

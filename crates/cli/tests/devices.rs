@@ -45,6 +45,12 @@ fn a_gpu_that_is_not_there_is_wrong_usage_with_a_remedy_and_the_cpu_still_works(
     }
     let (code, _, stderr) = zinc(&[&generate[..], &["gpu0"]].concat());
     assert!(code == 2 && stderr.contains("no device `gpu0`") && stderr.contains("there are: auto, cpu"), "{stderr}");
+    // A server says so before it serves, though it loads no model yet.
+    for device in ["gpu0", "vulkan:0", "vulkan"] {
+        let (code, _, stderr) = zinc(&["serve", "-m", model, "-p", "0", "--device", device]);
+        assert!(code == 2 && !stderr.contains("serving on"), "{device}: {stderr}");
+        assert!(stderr.contains("gpu0") || stderr.contains("mesa-vulkan-drivers"), "{device}: {stderr}");
+    }
     for device in ["cpu", "auto"] {
         let (code, stdout, stderr) = zinc(&[&generate[..], &[device]].concat());
         assert!(code == 0 && !stdout.is_empty(), "{device}: {stderr}");

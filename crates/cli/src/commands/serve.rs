@@ -70,7 +70,7 @@ fn serve(
         );
     }
     // Once, not for each model that is loaded.
-    let id = Devices::id_of(&device.device);
+    let id = Devices::existing(&device.device)?;
     let shares_cores = id == "cpu";
     let device = DeviceArgs { device: id, max_seqs: device.max_seqs.or(Some(SEQUENCES)), ..device.clone() };
     let models = Models::new(model, device)?;
