@@ -6,9 +6,17 @@ import { createRequire } from "node:module";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/** Waits for all that fades in or out: text on its way has the contrast of neither end. */
+const still = (chat) =>
+  chat.page.evaluate(() => {
+    const ending = document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity);
+    return Promise.all(ending.map((a) => a.finished.catch(() => {}))).then(() => {});
+  });
+
 /** Faults that axe finds, as readable lines. */
 async function faults(chat) {
   await chat.page.evaluate(axe);
+  await still(chat);
   const { violations } = await chat.page.evaluate(() =>
     window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }),
   );
