@@ -48,18 +48,13 @@ impl Devices {
 
     /// The same for who opens the device only later: there is one that it names.
     pub(crate) fn existing(named: &str) -> Result<String, Failure> {
-        let id = Self::id_of(named);
-        if is_vulkan(&id) {
+        if is_vulkan(named) {
             let gpus = zinc_vulkan::device::devices().map_err(|e| failure(&e))?;
-            let found = match id.as_str() {
-                "vulkan" => zinc_vulkan::candidate::pick(&gpus),
-                id => zinc_vulkan::candidate::find(&gpus, id),
-            };
-            found.map_err(|e| failure(&e))?;
-        } else if id != "cpu" {
-            return Err(Self::unknown(&id));
+            zinc_vulkan::candidate::find(&gpus, named).map_err(|e| failure(&e))?;
+        } else if !["auto", "cpu"].contains(&named) {
+            return Err(Self::unknown(named));
         }
-        Ok(id)
+        Ok(Self::id_of(named))
     }
 
     fn unknown(named: &str) -> Failure {

@@ -233,7 +233,7 @@ impl Loader for Models {
 fn memory_of(named: &str) -> DeviceMemory {
     let devices = Devices::find();
     let id = match named {
-        "auto" | "vulkan" => devices.best(),
+        "auto" => devices.best(),
         id => id.to_owned(),
     };
     if id == "cpu" {

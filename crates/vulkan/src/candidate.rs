@@ -140,11 +140,14 @@ pub fn pick(devices: &[Candidate]) -> Result<&Candidate, Error> {
     })
 }
 
-/// The one device that an id names.
+/// The one device that an id names; `vulkan` is the best GPU.
 ///
 /// # Errors
 /// None, or several.
 pub fn find<'a>(devices: &'a [Candidate], id: &str) -> Result<&'a Candidate, Error> {
+    if id == "vulkan" {
+        return pick(devices);
+    }
     if let Some(exact) = devices.iter().find(|c| c.id == id) {
         return Ok(exact);
     }
@@ -306,6 +309,7 @@ mod tests {
         let (apu, cpu) = (device("apu", Kind::INTEGRATED_GPU, 60, 1), device("cpu", Kind::CPU, 100, 0));
         let picked = |devices: &[&Candidate]| {
             let devices = listed(devices.iter().map(|&c| c.clone()).collect());
+            assert_eq!(find(&devices, "vulkan").ok().map(|c| &c.name), pick(&devices).ok().map(|c| &c.name));
             pick(&devices).map(|c| c.name.clone())
         };
         assert_eq!(picked(&[&cpu, &apu, &small, &large]).unwrap(), "large");
@@ -341,5 +345,6 @@ mod tests {
             }
         }
         assert!(matches!(find(&[], "vulkan:0"), Err(Error::NoDriver)));
+        assert!(matches!(find(&[], "vulkan"), Err(Error::NoGpu { .. })));
     }
 }

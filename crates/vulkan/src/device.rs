@@ -143,8 +143,7 @@ impl Gpu {
 
     fn open_on(entry: &Entry, instance: &Instance, id: &str) -> Result<Opened, Error> {
         let devices = candidate::list(instance)?;
-        let found = if id == "vulkan" { candidate::pick(&devices) } else { candidate::find(&devices, id) };
-        let candidate = found?.clone();
+        let candidate = candidate::find(&devices, id)?.clone();
         if let Some(problem) = candidate.problem {
             return Err(problem);
         }

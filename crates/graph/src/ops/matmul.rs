@@ -86,12 +86,7 @@ pub(super) fn cases() -> Vec<Case> {
             (17, 256, 128),
             (33, 512, 48),
             (65, 256, 31),
-            // One token and several turns of a row, for kernels that go along rows of blocks.
-            (1, 1024, 40),
         ] {
-            if n_in == 1024 && !matches!(dtype, DType::Q4_K | DType::Q6_K) {
-                continue;
-            }
             let name = format!("matmul/{dtype}/{n_tokens}x{n_in}x{n_out}");
             cases.push(Case::new(name, 1e-5).dtype(dtype).tokens(n_tokens).build(|b| {
                 let x = b.input(Shape::tokens(n_in));
@@ -164,6 +159,15 @@ fn long_rows() -> Vec<Case> {
             let (x, r) = (b.input(Shape::tokens(2048)), b.input(Shape::tokens(84)));
             let w = b.matrix("w", 2048, 84);
             let y = b.matmul_add(x, w, r);
+            b.output(y);
+        }));
+    }
+    // One token and several turns of a row, for kernels that go along rows of blocks.
+    for dtype in [DType::Q4_K, DType::Q6_K] {
+        cases.push(Case::new(format!("matmul/{dtype}/1x1024x40"), 1e-5).dtype(dtype).tokens(1).build(|b| {
+            let x = b.input(Shape::tokens(1024));
+            let (w, bias) = (b.matrix("w", 1024, 40), b.vector("b", 40));
+            let y = b.matmul_bias(x, w, bias);
             b.output(y);
         }));
     }
