@@ -22,8 +22,9 @@ use zinc_graph::{Graph, fuse};
 
 use crate::cache::PipelineFile;
 use crate::commands::Commands;
-use crate::device::Gpu;
+use crate::device::{Gpu, Traits};
 use crate::error::Error;
+use crate::fragments;
 use crate::lost::{Cause, Work};
 use crate::measure;
 use crate::memory::{Buffer, Memory, Place};
@@ -47,8 +48,9 @@ pub(crate) const FUSIONS: &[Fusion] = &[
     Fusion::SliceGlu,
 ];
 /// The fusions that follow for plans of so many tokens.
-fn fusions_of_step(tuning: &Tuning, tokens: u32) -> Vec<Fusion> {
-    let (is_few, are_few_of_experts) = (tokens <= tuning.gemm_above, tokens <= tuning.expert_gemm_above);
+fn fusions_of_step(tuning: &Tuning, traits: &Traits, tokens: u32) -> Vec<Fusion> {
+    let is_few = tokens <= tuning.gemm_above && tuning.direct_for(traits, tokens).is_none();
+    let are_few_of_experts = tokens <= tuning.expert_gemm_above;
     let all = [
         // The matrix-matrix kernels have no gate after the products of experts.
         (are_few_of_experts, Fusion::ExpertMatmulGlu),
@@ -86,11 +88,7 @@ impl Device {
     /// # Errors
     /// No loader, no such device, or one that lacks what the kernels need.
     pub fn open(id: &str, pipeline_cache: &[u8]) -> Result<Device, Error> {
-        let gpu = Arc::new(Gpu::open(id)?);
-        let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, pipeline_cache)?));
-        let tuning = Tuning::of(&gpu.traits);
-        let part_limit = Duration::from_millis(split::LIMIT_MS.into());
-        Ok(Device { gpu, pipelines, tuning, part_limit, is_marking: false, file: None })
+        Self::of(Gpu::open(id)?, pipeline_cache)
     }
 
     /// Opens the device of that id and keeps its compiled pipelines in a file of `folder`.
@@ -98,17 +96,27 @@ impl Device {
     /// # Errors
     /// As [`Device::open`]; never because of the file.
     pub fn open_cached(id: &str, folder: &Path) -> Result<Device, Error> {
-        let gpu = Arc::new(Gpu::open(id)?);
+        let gpu = Gpu::open(id)?;
         let file = PipelineFile::open(folder, &gpu.candidate);
-        let pipelines = Arc::new(Mutex::new(Pipelines::new(&gpu, file.bytes())?));
-        let tuning = Tuning::of(&gpu.traits);
+        let mut device = Self::of(gpu, file.bytes())?;
+        device.file = Some(Arc::new(Mutex::new(file)));
+        Ok(device)
+    }
+
+    fn of(gpu: Gpu, cached: &[u8]) -> Result<Device, Error> {
+        let gpu = Arc::new(gpu);
+        let mut pipelines = Pipelines::new(&gpu, cached)?;
+        let mut tuning = Tuning::of(&gpu.traits);
+        if let Some(side) = gpu.traits.matrix_tile {
+            tuning.fragment = fragments::find(&gpu, &mut pipelines, [side, gpu.traits.matrix_tokens])?;
+        }
         Ok(Device {
             gpu,
-            pipelines,
+            pipelines: Arc::new(Mutex::new(pipelines)),
             tuning,
             part_limit: Duration::from_millis(split::LIMIT_MS.into()),
             is_marking: false,
-            file: Some(Arc::new(Mutex::new(file))),
+            file: None,
         })
     }
 
@@ -363,7 +371,7 @@ impl Backend for Vulkan {
                 return Err(BackendError::NoSuch { what, index, count });
             }
         }
-        let more = fusions_of_step(&self.device.tuning, options.bucket.tokens);
+        let more = fusions_of_step(&self.device.tuning, &self.device.gpu.traits, options.bucket.tokens);
         let fused = if options.keep_values { graph.clone() } else { fuse(&fuse(graph, FUSIONS), &more) };
         fused.validate()?;
         let pipelines = &mut *self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -146,6 +146,8 @@ pub(crate) fn traits(
     let memory = unsafe { instance.get_physical_device_memory_properties(candidate.handle) };
     // A write-combined window into such a card may be slow in a virtual machine; its copies are fast everywhere.
     let copies_better = candidate.vendor_id == NVIDIA && candidate.kind == vk::PhysicalDeviceType::DISCRETE_GPU;
+    let matrices = matrix_tile(entry, instance, candidate.handle)?;
+    let (tile, matrix_tokens) = matrices.map_or((None, 0), |(side, tokens)| (Some(side), tokens));
     let range = (v13.min_subgroup_size, v13.max_subgroup_size);
     Ok(Traits {
         vendor_id: candidate.vendor_id,
@@ -156,7 +158,8 @@ pub(crate) fn traits(
         shared_bytes: limits.max_compute_shared_memory_size,
         groups_max: limits.max_compute_work_group_count,
         threads_max: limits.max_compute_work_group_invocations,
-        matrix_tile: matrix_tile(entry, instance, candidate.handle)?,
+        matrix_tile: tile,
+        matrix_tokens,
         has_integer_dot: v13.integer_dot_product4x8_bit_packed_signed_accelerated == vk::TRUE,
         allocation_bytes_max: v11.max_memory_allocation_size.min(v13.max_buffer_size),
         timestamp_ns: if timestamp_bits > 0 { limits.timestamp_period } else { 0.0 },
@@ -177,9 +180,9 @@ fn is_host_writable(memory: &vk::PhysicalDeviceMemoryProperties) -> bool {
     types.iter().any(|t| t.property_flags.contains(wanted) && heaps[t.heap_index as usize].size >= largest)
 }
 
-/// Side of the square f16 x f16 -> f32 tile of subgroup scope, if cooperative matrices can be used: a driver may name
-/// the extension and yet lack the feature.
-fn matrix_tile(entry: &Entry, instance: &Instance, device: vk::PhysicalDevice) -> Result<Option<u32>, Error> {
+/// Side of the square f16 x f16 -> f32 tile of subgroup scope, and the fewest columns that its second matrix may have, if
+/// cooperative matrices can be used: a driver may name the extension and yet lack the feature.
+fn matrix_tile(entry: &Entry, instance: &Instance, device: vk::PhysicalDevice) -> Result<Option<(u32, u32)>, Error> {
     if !has_extension(instance, device, ash::khr::cooperative_matrix::NAME)? {
         return Ok(None);
     }
@@ -196,16 +199,17 @@ fn matrix_tile(entry: &Entry, instance: &Instance, device: vk::PhysicalDevice) -
     let shapes = shapes.map_err(call("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"))?;
     let half = vk::ComponentTypeKHR::FLOAT16;
     let single = vk::ComponentTypeKHR::FLOAT32;
-    let tile = shapes.iter().find(|s| {
+    let is_ours = |s: &&vk::CooperativeMatrixPropertiesKHR<'_>| {
         s.a_type == half
             && s.b_type == half
             && s.c_type == single
             && s.result_type == single
             && s.scope == vk::ScopeKHR::SUBGROUP
-            && s.m_size == s.n_size
-            && s.n_size == s.k_size
-    });
-    Ok(tile.map(|s| s.m_size))
+            && s.m_size == s.k_size
+    };
+    let Some(tile) = shapes.iter().filter(is_ours).find(|s| s.n_size == s.m_size) else { return Ok(None) };
+    let of_its_side = shapes.iter().filter(is_ours).filter(|s| s.m_size == tile.m_size && s.n_size <= tile.m_size);
+    Ok(of_its_side.map(|s| s.n_size).min().map(|tokens| (tile.m_size, tokens)))
 }
 
 #[cfg(test)]

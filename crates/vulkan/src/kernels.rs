@@ -4,6 +4,7 @@
 //! stages; a barrier stands between stages. The arms lie in the files of this folder, by noun.
 
 pub(crate) mod attention;
+mod direct;
 mod experts;
 pub(crate) mod matmul;
 pub(crate) mod recurrent;

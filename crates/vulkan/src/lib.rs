@@ -2,7 +2,7 @@
 //!
 //! Reads like its sibling `metal`: `device`, `memory`, `pipeline`, `commands` wrap the API (`candidate`
 //! and `features` choose a device, `arena` and `upload` bring weights there, `cache` keeps compiled
-//! pipelines, `lost` says how a device stopped, `markers` at which op); `kernels` turns ops into launches; `backend` records
+//! pipelines, `fragments` finds where lanes have matrices, `lost` says how a device stopped, `markers` at which op); `kernels` turns ops into launches; `backend` records
 //! them. It knows ops, never models or sequences. Kernels lie in `shaders/`, compiled code in `spv/`.
 
 pub mod arena;
@@ -14,6 +14,7 @@ pub mod device;
 pub mod error;
 mod features;
 mod footprint;
+pub mod fragments;
 pub mod kernels;
 pub mod lost;
 mod markers;

@@ -227,7 +227,7 @@ params! {
         list_at: u32,
     }
     ExpertSum "expert_sum" { x: F32s, weights: F32s, a: F32s, b: F32s, y: F32s, step: Step, width: u32, n_used: u32, rows: u32 }
-    Gemm "gemm", GemmPlain "gemm_plain" {
+    Gemm "gemm", GemmDirect "gemm_direct", GemmPlain "gemm_plain" {
         w: U8s,
         w2: U8s,
         x: F32s,
@@ -250,6 +250,7 @@ params! {
     }
     KvWrite "kv_write" { k: F32s, v: F32s, cache_k: U8s, cache_v: U8s, step: Step, width: u32 }
     L2Norm "l2_norm" { x: F32s, y: F32s, step: Step, width: u32, cols: u32, rows: u32, eps: f32, scale: f32 }
+    MatrixPlaces "matrix_places" { y: U32s }
     Matvec "matvec" {
         w: U8s,
         w2: U8s,

@@ -1,6 +1,7 @@
 //! Choices per GPU family, in one place, each with the reason or the measurement behind it.
 
 use crate::device::Traits;
+use crate::fragments::Fragment;
 
 /// PCI vendor ids.
 pub const AMD: u32 = 0x1002;
@@ -33,6 +34,22 @@ pub struct Tile {
     pub split: u32,
     /// Workgroups that a product of few rows is to have at most by cutting its columns into slices.
     pub workgroups: u32,
+}
+
+/// How a workgroup of the kernel that takes weights straight to matrix cores is made up, for a product with one matrix and for
+/// a gated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Direct {
+    /// Subgroups, and how many of them share the columns of the same rows.
+    pub plain: [u32; 2],
+    /// The same for a gated product.
+    pub gated: [u32; 2],
+}
+
+impl Direct {
+    const fn new(plain: [u32; 2], gated: [u32; 2]) -> Direct {
+        Direct { plain, gated }
+    }
 }
 
 /// Workgroups that any family's tiles ask for, at most: `footprint` counts the sums of so many.
@@ -104,6 +121,14 @@ pub struct Tuning {
     pub matvec_tokens: u32,
     /// Steps of more tokens than this use a matrix-matrix kernel.
     pub gemm_above: u32,
+    /// Where the fragments are known, steps of more tokens than this and of up to `direct_most` take weights straight to matrix cores.
+    pub direct_above: u32,
+    /// 0 for never, 16 at most.
+    pub direct_most: u32,
+    /// How, for up to 4 tokens, up to 8, and up to 16.
+    pub direct: [Direct; 3],
+    /// Which elements of a matrix a lane has, if that was found out and is of use.
+    pub fragment: Option<Fragment>,
     /// The same for products with experts, counted in tokens.
     pub expert_gemm_above: u32,
     /// Whether matrix cores are used where there are any.
@@ -144,6 +169,11 @@ impl Tuning {
             matvec_hold: false,
             matvec_tokens: 4,
             gemm_above: 4,
+            direct_above: 1,
+            // Measured on no such card.
+            direct_most: 0,
+            direct: [Direct::new([4, 4], [4, 4]); 3],
+            fragment: None,
             expert_gemm_above: 32,
             matrix_cores: true,
             tiles: const {
@@ -177,6 +207,8 @@ impl Tuning {
                         Tile::new([32, 32, 32], [16, 16], 1, 1),
                     ])
                 },
+                // Two subgroups that share columns of two that make rows, to try both.
+                direct: [Direct::new([4, 2], [4, 2]); 3],
                 integer_dot: false,
                 attention_threads_few: 64,
                 attention_threads: 64,
@@ -202,6 +234,10 @@ impl Tuning {
                 ])
             },
             gemm_above: 3,
+            // 2, 4, 8, 16 sequences: 631, 1,190, 2,030, 3,090 with these; in tiles or by the matrix-vector kernel 558, 794, 1,524,
+            // 2,949; with eight subgroups for up to 8 tokens 1,746 (8), with four for up to 4 1,144 (4). 32: 4,260, in tiles 4,372.
+            direct_most: 16,
+            direct: [Direct::new([8, 8], [4, 4]), Direct::new([4, 4], [4, 4]), Direct::new([8, 4], [4, 4])],
             // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
             attention_keys: 64,
             // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
@@ -229,6 +265,19 @@ impl Tuning {
         traits.matrix_tile.filter(|_| self.matrix_cores)
     }
 
+    /// How weights are taken straight to matrix cores in steps of so many tokens, if they are.
+    #[must_use]
+    pub fn direct_for(&self, traits: &Traits, tokens: u32) -> Option<(Fragment, Direct)> {
+        let fragment = self.fragment.filter(|_| self.matrix_side(traits).is_some())?;
+        let [of_4, of_8, of_16] = self.direct;
+        let direct = match tokens {
+            0..=4 => of_4,
+            5..=8 => of_8,
+            _ => of_16,
+        };
+        (self.direct_above < tokens && tokens <= self.direct_most).then_some((fragment, direct))
+    }
+
     /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x200`.
     ///
     /// # Errors
@@ -248,6 +297,9 @@ impl Tuning {
             }
             self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());
+        }
+        if name.starts_with("direct_") {
+            return self.set_direct(name, &numbers);
         }
         if name == "delta_chunk" {
             let [tokens, lanes, rows, threads] = numbers[..] else {
@@ -294,6 +346,36 @@ impl Tuning {
             return Err(format!("`{name}` takes {} numbers above 0", place.len()));
         }
         place.copy_from_slice(&numbers);
+        Ok(())
+    }
+
+    fn set_direct(&mut self, name: &str, numbers: &[u32]) -> Result<(), String> {
+        if let Some(at) = ["direct_4", "direct_8", "direct_16"].iter().position(|direct| *direct == name) {
+            let is_fit = |&[subgroups, split]: &[u32; 2]| {
+                subgroups <= 32 && split <= subgroups && subgroups.is_power_of_two() && split.is_power_of_two()
+            };
+            let pairs = match *numbers {
+                [plain, plain_split, gated, gated_split] => [[plain, plain_split], [gated, gated_split]],
+                _ => [[0; 2]; 2],
+            };
+            if !pairs.iter().all(is_fit) {
+                return Err(format!(
+                    "`{name}` takes SUBGROUPSxSPLITxSUBGROUPSxSPLIT, the second pair for gated products: powers of two, up to 32 \
+                     subgroups, and no larger split"
+                ));
+            }
+            self.direct[at] = Direct { plain: pairs[0], gated: pairs[1] };
+            return Ok(());
+        }
+        let (place, most) = match name {
+            "direct_above" => (&mut self.direct_above, u32::MAX),
+            "direct_most" => (&mut self.direct_most, 16),
+            _ => return Err(format!("there is no tuning entry `{name}`")),
+        };
+        *place = match *numbers {
+            [n] if n <= most => n,
+            _ => return Err(format!("`{name}` takes a number up to {most}")),
+        };
         Ok(())
     }
 }

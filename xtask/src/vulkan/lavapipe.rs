@@ -21,7 +21,10 @@ const FALSE_ALARMS: &str =
 /// the other types run on their plain twins here, and on matrices where there is a GPU.
 const WITH_MATRICES: [&str; 3] = ["/Q4_K/", "attention/grouped", "attention/before_matmul"];
 
-/// What the family of CPU drivers leaves out: products of integers, and several items of a row under way, for which a subgroup must make
+/// Cases whose weights go straight to matrices, which the family of CPU drivers leaves out.
+const STRAIGHT: [&str; 2] = ["matmul/Q4_K/", "matmul_glu/Q6_K"];
+
+/// What that family leaves out as well: products of integers, and several items of a row under way, for which a subgroup must make
 /// many rows.
 const WITH_INTEGERS: &str =
     "matrix_cores=0,integer_dot=1,matvec_ahead=2,matvec_workgroups=1,matvec_threads=8,matvec_threads_least=8";
@@ -46,6 +49,10 @@ pub(super) fn jobs(place: &Place, binaries: &Binaries) -> Vec<Job> {
     }
     for cases in WITH_MATRICES {
         jobs.push(wide(&format!("conformance with matrices, {cases}"), "conformance").env("ZINC_CASE", cases));
+    }
+    for cases in STRAIGHT {
+        let job = wide(&format!("conformance, weights straight to matrices, {cases}"), "conformance");
+        jobs.push(job.env("ZINC_CASE", cases).env("ZINC_TUNING", "direct_most=16"));
     }
     let job = wide("conformance with integer products", "conformance").env("ZINC_CASE", "matmul/");
     jobs.push(job.env("ZINC_TUNING", WITH_INTEGERS));

@@ -141,7 +141,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// Long rows and few of them: a backend may cut the sums into slices.
 fn long_rows() -> Vec<Case> {
     let mut cases = Vec::new();
-    for n_tokens in [7, 20] {
+    for n_tokens in [7, 16, 20] {
         let case = |op: &str| Case::new(format!("{op}/Q4_K/long/{n_tokens}"), 1e-5).dtype(DType::Q4_K).tokens(n_tokens);
         cases.push(case("matmul").build(|b| {
             let x = b.input(Shape::tokens(2048));

@@ -6,6 +6,10 @@
 // minima where they are taken out most easily (is_low). F32, F16 and BF16 have no q.
 // `dtype` is a specialization constant at every call, so one arm of each switch is left. Of Q8_0 and Q6_K there is a form in which
 // eight blocks are taken apart: all their first parts, then all second parts, and so on (src/planes.rs), so that loads are aligned.
+// An includer that masks q itself (own_bits) defines LOOSE as 1.
+#ifndef LOOSE
+#define LOOSE 0
+#endif
 
 const uint F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8;
 const uint Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, BF16 = 30, MXFP4 = 39;
@@ -243,8 +247,8 @@ Unit make_bytes(uint dtype, U8s p, uint row, uint u, Raw raw) {
     }
     case Q4_K: case Q5_K: {
         uint pair = j >> 1;
-        w.a = q & NIBBLES;
-        w.b = dtype == Q4_K ? q & HIGH_NIBBLES : (q >> 4) & NIBBLES;
+        w.a = LOOSE == 1 && dtype == Q4_K ? q : q & NIBBLES;
+        w.b = dtype == Q4_K ? (LOOSE == 1 ? q : q & HIGH_NIBBLES) : (q >> 4) & NIBBLES;
         if (dtype == Q5_K) {
             h >>= 2 * pair;
             w.a |= (h & 0x01010101u) << 4;
@@ -317,6 +321,12 @@ float centre(uint dtype) {
 
 // Whether q of half a (0) or b (1) is less than 32.
 bool is_low(uint dtype, uint half_of_it) { return centre(dtype) == 0.0 && (dtype != Q4_K || half_of_it == 0); }
+
+// The bits of every second byte of q that are its own: where LOOSE, Q4_K leaves both nibbles there, so that one mask does for all.
+uint own_bits(uint dtype, uint half_of_it) {
+    if (LOOSE == 0 || dtype != Q4_K) return 0x00ff00ffu;
+    return half_of_it == 0 ? 0x000f000fu : 0x00f000f0u;
+}
 
 // Bytes of 256 weights.
 uint bytes_of(uint dtype) {

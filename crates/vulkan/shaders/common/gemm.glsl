@@ -6,7 +6,7 @@
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
 // times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
 
-const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
+#include "common/gemm_tokens.glsl"
 const uint STRIDE = BK / 8 + 1; // in eights: rows begin in different banks
 const uint TILE_W = BM * STRIDE * PER_EIGHT;
 shared VALUE tile_w[TILE_W > LEAST_W ? TILE_W : LEAST_W];
@@ -26,28 +26,6 @@ uint first_output() { return gl_WorkGroupID.x * (BM / MATRICES); }
 // The output that row i of the tile belongs to, before it is bounded, and its matrix.
 uint output_of(uint i) { return first_output() + (MATRICES == 2 ? i / (2 * GROUP) * GROUP + i % GROUP : i); }
 uint matrix_of(uint i) { return MATRICES == 2 ? (i / GROUP) & 1 : 0; }
-
-// What the workgroup's tokens are: rows of y (and of x) from `start`, or entries of the list of an expert. There may be none.
-uint expert, start, count;
-void find_tokens() {
-    if (EXPERTS == 0) {
-        uint total = n_rows(step, rows);
-        start = gl_WorkGroupID.y * BN;
-        count = start < total ? min(BN, total - start) : 0;
-        return;
-    }
-    count = 0;
-    if (gl_WorkGroupID.y >= groups.v[0]) return;
-    uint tile = 1 + 3 * gl_WorkGroupID.y;
-    expert = groups.v[tile];
-    start = groups.v[tile + 1];
-    count = groups.v[tile + 2];
-}
-// Row of y of token n of the tile. Those that are not there are made and not written, since to leave them out costs more: without
-// experts from rows that hold anything, so that the first fetch need not wait for the number of tokens.
-uint row_of(uint n) {
-    return EXPERTS == 0 ? min(start + n, rows_max - 1) : groups.v[list_at + start + min(n, count - 1)];
-}
 
 // What was fetched and is not in the tiles yet.
 Raw raws[W_TASKS];
@@ -146,13 +124,4 @@ void put(uint k) {
         if (X_ROUNDED == 1) tile_x[at] = VALUE(IN_ORDER(rounded_x[task]));
         else PUT(tile_x, at, BOUNDED(fetched_x[2 * task]), BOUNDED(fetched_x[2 * task + 1]))
     }
-}
-
-// Writes output o of token n of the tile.
-void write(uint o, uint n, float v, uint rounded) {
-    if (o >= n_out || n >= count) return;
-    uint at = row_of(n) * n_out + o;
-    if (EPILOGUE == 1) v += other.v[(EXPERTS == 0 ? 0 : expert * n_out) + o];
-    if (EPILOGUE == 2) v += other.v[at];
-    put1(rounded, y, at, v);
 }

@@ -16,7 +16,7 @@ use crate::weights::Placed;
 
 /// What follows the product, as the kernels' constant EPILOGUE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Epilogue {
+pub(super) enum Epilogue {
     Plain = 0,
     Bias = 1,
     Add = 2,
@@ -27,7 +27,7 @@ enum Epilogue {
 
 /// Whose matrix it is, as the kernels' constant EXPERTS.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Experts {
+pub(super) enum Experts {
     None = 0,
     /// All slots of a token read one input row.
     OfToken = 1,
@@ -36,29 +36,29 @@ enum Experts {
 }
 
 /// A product, whichever kernel makes it.
-struct Product {
-    op: &'static str,
-    x: ValueId,
-    y: ValueId,
-    n_in: u32,
-    n_out: u32,
+pub(super) struct Product {
+    pub(super) op: &'static str,
+    pub(super) x: ValueId,
+    pub(super) y: ValueId,
+    pub(super) n_in: u32,
+    pub(super) n_out: u32,
     /// The matrices; one that is not gated has no use for the second.
-    w: Placed,
-    w2: Placed,
+    pub(super) w: Placed,
+    pub(super) w2: Placed,
     /// Bias or residual, and the second matrix's bias.
-    other: u64,
-    other2: u64,
-    epilogue: Epilogue,
-    activation: Option<Activation>,
-    experts: Experts,
+    pub(super) other: u64,
+    pub(super) other2: u64,
+    pub(super) epilogue: Epilogue,
+    pub(super) activation: Option<Activation>,
+    pub(super) experts: Experts,
     /// Weight and epsilon of a norm that x goes through first.
-    norm: Option<(u64, f32)>,
+    pub(super) norm: Option<(u64, f32)>,
     /// The chosen experts of each token, and how many there are.
-    ids: Option<ValueId>,
-    n_used: u32,
+    pub(super) ids: Option<ValueId>,
+    pub(super) n_used: u32,
     /// Rows that an expert has in a matrix, and the first of the second matrix among them.
-    expert_rows: u32,
-    up_row: u32,
+    pub(super) expert_rows: u32,
+    pub(super) up_row: u32,
 }
 
 /// A matrix-matrix kernel and its tile, as they fit the device and the product.
@@ -123,11 +123,11 @@ fn lanes_of(n_items: u32, width: u32) -> u32 {
 }
 
 /// Whether blocks are of 256 weights, of which neighbouring units share what describes them.
-fn has_super_blocks(dtype: DType) -> bool {
+pub(super) fn has_super_blocks(dtype: DType) -> bool {
     matches!(dtype, DType::Q2_K | DType::Q3_K | DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_XS)
 }
 
-fn is_float(dtype: DType) -> bool {
+pub(super) fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
@@ -280,18 +280,24 @@ impl Recorder<'_> {
 
     fn product(&mut self, p: &Product) -> Result<Dispatch, Error> {
         let groups = p.ids.and_then(|ids| self.groups.get(&ids).copied());
-        // The matrix-matrix kernels take no norm along; `Vulkan` fuses none for that many tokens.
-        let many = self.is_many(p.x) && p.norm.is_none();
-        match groups {
-            Some(groups) => self.gemm(p, Some(groups)),
-            None if p.experts == Experts::None && many => self.gemm(p, None),
-            None => self.matvec(p),
+        if groups.is_some() {
+            return self.gemm(p, groups);
         }
+        // The matrix-matrix kernels take no norm along; `Vulkan` fuses none for that many tokens.
+        if p.experts != Experts::None || p.norm.is_some() {
+            return self.matvec(p);
+        }
+        if let Some(way) = self.direct_way(p.x, p.w, p.w2) {
+            return self.gemm_direct(p, way);
+        }
+        if self.rows(p.x).most > self.tuning.gemm_above { self.gemm(p, None) } else { self.matvec(p) }
     }
 
-    /// Whether products of x without experts go to a matrix-matrix kernel.
-    pub(super) fn is_many(&self, x: ValueId) -> bool {
-        self.rows(x).most > self.tuning.gemm_above
+    /// Whether a product of x with these matrices, without experts, goes to a matrix-matrix kernel.
+    pub(super) fn is_many(&self, x: ValueId, matrices: &[WeightId]) -> bool {
+        let (Some(&first), Some(&last)) = (matrices.first(), matrices.last()) else { return false };
+        let is_direct = self.direct_way(x, self.weight(first), self.weight(last)).is_some();
+        is_direct || self.rows(x).most > self.tuning.gemm_above
     }
 
     fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
@@ -400,6 +406,32 @@ impl Recorder<'_> {
         self.tuning.integer_dot && !(is_float(p.w.dtype) && is_float(p.w2.dtype))
     }
 
+    /// What all matrix-matrix kernels are told of a product.
+    pub(super) fn gemm_params(&self, p: &Product) -> Result<params::Gemm, Error> {
+        let rows = self.rows(p.x);
+        Ok(params::Gemm {
+            w: p.w.address,
+            w2: p.w2.address,
+            x: self.value(p.x),
+            other: p.other,
+            y: self.value(p.y),
+            groups: 0,
+            slice_sums: 0,
+            arrived: 0,
+            step: self.at.step,
+            n_in: p.n_in,
+            n_out: p.n_out,
+            row_bytes: row_bytes(p.op, p.w.dtype, p.n_in)?,
+            row_bytes2: row_bytes(p.op, p.w2.dtype, p.n_in)?,
+            rows: rows.symbol,
+            rows_max: rows.most,
+            n_used: p.n_used,
+            list_at: 0,
+            alpha: 0.0,
+            limit: 0.0,
+        })
+    }
+
     fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
         let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
         let rows = self.rows(p.x);
@@ -418,25 +450,13 @@ impl Recorder<'_> {
             arrived = self.scratch.reserve(4 * n_tiles)?;
         }
         let params = params::Gemm {
-            w: p.w.address,
-            w2: p.w2.address,
-            x: self.value(p.x),
-            other: p.other,
-            y: self.value(p.y),
             groups: groups.map_or(0, |g| g.address),
             slice_sums,
             arrived,
-            step: self.at.step,
-            n_in: p.n_in,
-            n_out: p.n_out,
-            row_bytes: row_bytes(p.op, p.w.dtype, p.n_in)?,
-            row_bytes2: row_bytes(p.op, p.w2.dtype, p.n_in)?,
-            rows: rows.symbol,
-            rows_max: rows.most,
-            n_used: p.n_used,
             list_at: groups.map_or(0, |g| g.list_at),
             alpha,
             limit,
+            ..self.gemm_params(p)?
         };
         let mut constants =
             vec![p.w.constant(), tile.rows, tile.tokens, tile.columns, tile.part_rows, tile.part_tokens];

@@ -41,7 +41,7 @@ impl Recorder<'_> {
         match node.op {
             Op::RmsNorm(_) | Op::NormGlu(_) | Op::Glu(_) | Op::SliceGlu(_) | Op::Attention(_) => Some(outputs[0]),
             Op::AddRmsNorm(_) => Some(outputs[1]),
-            Op::MatmulGlu(_) if self.is_many(node.inputs.as_slice()[0]) => Some(outputs[0]),
+            Op::MatmulGlu(_) if self.is_many(node.inputs.as_slice()[0], node.weights.as_slice()) => Some(outputs[0]),
             _ => None,
         }
     }
@@ -50,7 +50,9 @@ impl Recorder<'_> {
     fn reads_rounded(&self, node: &Node) -> bool {
         let Some(&x) = node.inputs.as_slice().first() else { return false };
         match node.op {
-            Op::Matmul(_) | Op::MatmulAdd(_) | Op::MatmulGlu(_) => self.is_many(x),
+            // The first weight alone: behind it Matmul has its bias.
+            Op::Matmul(_) | Op::MatmulAdd(_) => self.is_many(x, &node.weights.as_slice()[..1]),
+            Op::MatmulGlu(_) => self.is_many(x, node.weights.as_slice()),
             Op::ExpertMatmul(_) => self.rows(x).most > self.tuning.expert_gemm_above,
             _ => false,
         }
