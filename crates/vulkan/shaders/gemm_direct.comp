@@ -28,7 +28,7 @@ layout(constant_id = 12) const uint WIDE = 1;    // 2 for types with blocks of 2
 layout(constant_id = 13) const uint EXACT = 0;   // all stages are whole
 layout(constant_id = 14) const uint X_ROUNDED = 0;
 layout(constant_id = 15) const uint Y_ROUNDED = 0;
-const uint EXPERTS = 0;
+const uint EXPERTS = 0; // it makes none
 #define LOOSE 1
 #include "common/dequant.glsl"
 #include "common/activation.glsl"

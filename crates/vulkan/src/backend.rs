@@ -22,9 +22,10 @@ use zinc_graph::{Graph, fuse};
 
 use crate::cache::PipelineFile;
 use crate::commands::Commands;
-use crate::device::{Gpu, Traits};
+use crate::device::Gpu;
 use crate::error::Error;
 use crate::fragments;
+use crate::kernels;
 use crate::lost::{Cause, Work};
 use crate::measure;
 use crate::memory::{Buffer, Memory, Place};
@@ -47,15 +48,15 @@ pub(crate) const FUSIONS: &[Fusion] = &[
     Fusion::SliceNormRope,
     Fusion::SliceGlu,
 ];
-/// The fusions that follow for plans of so many tokens.
-fn fusions_of_step(tuning: &Tuning, traits: &Traits, tokens: u32) -> Vec<Fusion> {
-    let is_few = tokens <= tuning.gemm_above && tuning.direct_for(traits, tokens).is_none();
+/// The fusions that follow for plans of so many tokens; `is_direct` if their products go straight to matrix cores.
+fn fusions_of_step(tuning: &Tuning, tokens: u32, is_direct: bool) -> Vec<Fusion> {
+    let is_few = tokens <= tuning.gemm_above;
     let are_few_of_experts = tokens <= tuning.expert_gemm_above;
     let all = [
         // The matrix-matrix kernels have no gate after the products of experts.
         (are_few_of_experts, Fusion::ExpertMatmulGlu),
         // Behind it, so that experts take the norm along as well.
-        (is_few && tuning.matvec_norm, Fusion::NormMatmul),
+        (is_few && !is_direct && tuning.matvec_norm, Fusion::NormMatmul),
         (true, Fusion::AddRmsNorm),
         // One workgroup then has a whole head: for many tokens, several are done sooner.
         (is_few, Fusion::DeltaNetNormGlu),
@@ -86,7 +87,7 @@ impl Device {
     /// earlier run.
     ///
     /// # Errors
-    /// No loader, no such device, or one that lacks what the kernels need.
+    /// No loader, no such device, one that lacks what the kernels need, or that is lost at the first work it is given.
     pub fn open(id: &str, pipeline_cache: &[u8]) -> Result<Device, Error> {
         Self::of(Gpu::open(id)?, pipeline_cache)
     }
@@ -107,8 +108,8 @@ impl Device {
         let gpu = Arc::new(gpu);
         let mut pipelines = Pipelines::new(&gpu, cached)?;
         let mut tuning = Tuning::of(&gpu.traits);
-        if let Some(side) = gpu.traits.matrix_tile {
-            tuning.fragment = fragments::find(&gpu, &mut pipelines, [side, gpu.traits.matrix_tokens])?;
+        if let Some(sides) = gpu.traits.matrix_tile.zip(gpu.traits.matrix_tokens) {
+            tuning.fragment = fragments::find(&gpu, &mut pipelines, sides.into())?;
         }
         Ok(Device {
             gpu,
@@ -371,7 +372,9 @@ impl Backend for Vulkan {
                 return Err(BackendError::NoSuch { what, index, count });
             }
         }
-        let more = fusions_of_step(&self.device.tuning, &self.device.gpu.traits, options.bucket.tokens);
+        let (traits, tokens) = (&self.device.gpu.traits, options.bucket.tokens);
+        let direct = self.device.tuning.direct_for(traits, tokens, kernels::has_experts(graph));
+        let more = fusions_of_step(&self.device.tuning, tokens, direct.is_some());
         let fused = if options.keep_values { graph.clone() } else { fuse(&fuse(graph, FUSIONS), &more) };
         fused.validate()?;
         let pipelines = &mut *self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -40,8 +40,8 @@ pub struct Traits {
     pub threads_max: u32,
     /// Side of an f16 x f16 -> f32 cooperative matrix tile, if there are any.
     pub matrix_tile: Option<u32>,
-    /// Fewest columns of B where A has that side; 0 without a tile.
-    pub matrix_tokens: u32,
+    /// Fewest columns of B where A has that side.
+    pub matrix_tokens: Option<u32>,
     /// Dot products of four signed bytes are one instruction.
     pub has_integer_dot: bool,
     /// Largest single allocation.

@@ -146,8 +146,8 @@ pub(crate) fn traits(
     let memory = unsafe { instance.get_physical_device_memory_properties(candidate.handle) };
     // A write-combined window into such a card may be slow in a virtual machine; its copies are fast everywhere.
     let copies_better = candidate.vendor_id == NVIDIA && candidate.kind == vk::PhysicalDeviceType::DISCRETE_GPU;
-    let matrices = matrix_tile(entry, instance, candidate.handle)?;
-    let (tile, matrix_tokens) = matrices.map_or((None, 0), |(side, tokens)| (Some(side), tokens));
+    let matrices = matrix_sides(entry, instance, candidate.handle)?;
+    let (matrix_tile, matrix_tokens) = matrices.unzip();
     let range = (v13.min_subgroup_size, v13.max_subgroup_size);
     Ok(Traits {
         vendor_id: candidate.vendor_id,
@@ -158,7 +158,7 @@ pub(crate) fn traits(
         shared_bytes: limits.max_compute_shared_memory_size,
         groups_max: limits.max_compute_work_group_count,
         threads_max: limits.max_compute_work_group_invocations,
-        matrix_tile: tile,
+        matrix_tile,
         matrix_tokens,
         has_integer_dot: v13.integer_dot_product4x8_bit_packed_signed_accelerated == vk::TRUE,
         allocation_bytes_max: v11.max_memory_allocation_size.min(v13.max_buffer_size),
@@ -182,7 +182,7 @@ fn is_host_writable(memory: &vk::PhysicalDeviceMemoryProperties) -> bool {
 
 /// Side of the square f16 x f16 -> f32 tile of subgroup scope, and the fewest columns that its second matrix may have, if
 /// cooperative matrices can be used: a driver may name the extension and yet lack the feature.
-fn matrix_tile(entry: &Entry, instance: &Instance, device: vk::PhysicalDevice) -> Result<Option<(u32, u32)>, Error> {
+fn matrix_sides(entry: &Entry, instance: &Instance, device: vk::PhysicalDevice) -> Result<Option<(u32, u32)>, Error> {
     if !has_extension(instance, device, ash::khr::cooperative_matrix::NAME)? {
         return Ok(None);
     }

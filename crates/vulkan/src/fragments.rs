@@ -6,13 +6,15 @@
 //! apart, and the same elements of columns of B. Where the pattern does not fit, that kernel is not used.
 //!
 //! Seen: NVIDIA (580.159.04, 16 x 16 and 16 x 8): 4 elements of each of two rows 8 apart, 4 neighbouring lanes a row. Lavapipe (Mesa
-//! 26.1, 8 x 8): one element of each of the 8 rows, all lanes a row. By reading RADV: rows 1 lane apart, not seen on a card.
+//! 26.1, 8 x 8): one element of each of the 8 rows, all lanes a row. Not seen, but described by AMD for RDNA 4: 8 elements of a row, the other 8
+//! in the lane 16 further on. RDNA 3 has each element in two lanes, which does not fit.
 
 use std::sync::Arc;
 
 use crate::commands::{Commands, Dispatch};
 use crate::device::Gpu;
 use crate::error::Error;
+use crate::lost::Work;
 use crate::memory::{Buffer, Place};
 use crate::params::{self, Kernel, Params};
 use crate::pipeline::{Pipelines, Variant};
@@ -40,10 +42,11 @@ pub struct Fragment {
     pub share_step: u32,
 }
 
-/// The fragments of matrices `side` x `side` and `side` x `tokens` on this device, if they fit the pattern.
+/// The fragments of matrices `side` x `side` and `side` x `tokens` on this device, if they fit the pattern. A driver that does not compile
+/// the kernel has none.
 ///
 /// # Errors
-/// The driver's compiler refuses, out of device memory, or a lost device.
+/// Out of device memory, or a lost device.
 pub(crate) fn find(
     gpu: &Arc<Gpu>,
     pipelines: &mut Pipelines,
@@ -53,13 +56,16 @@ pub(crate) fn find(
     let words = 2 + 2 * width as usize * ELEMENTS_MAX;
     let y = Buffer::new(gpu, 4 * words as u64, Place::Readback)?;
     let constants = vec![width, width, side, tokens];
-    let pipeline = pipelines.get(&Variant { kernel: Kernel::MatrixPlaces, constants })?;
+    let Ok(pipeline) = pipelines.get(&Variant { kernel: Kernel::MatrixPlaces, constants }) else { return Ok(None) };
     let push = params::MatrixPlaces { y: y.address }.bytes();
     let dispatch = Dispatch { pipeline, push, groups: [1, 1, 1] };
-    Commands::new(gpu)?.run(|commands, b| {
+    let mut commands = Commands::new(gpu)?;
+    let buffer = commands.record(|commands, b| {
         commands.dispatch(b, pipelines.layout, &dispatch);
         commands.host_barrier(b);
     })?;
+    let ticket = commands.submit_parts(&[buffer], Work::Other("the look at where lanes have matrices"))?;
+    commands.wait(ticket)?;
     let Some(bytes) = y.bytes() else { return Ok(None) };
     let places: Vec<u32> = bytes
         .chunks_exact(4)
@@ -76,8 +82,10 @@ impl Fragment {
         if places.get(..2)? != elements || elements[0] as usize > ELEMENTS_MAX || elements[1] as usize > ELEMENTS_MAX {
             return None;
         }
-        let columns =
-            (0..).map(|n| 1 << n).take_while(|&columns| columns <= elements[0].min(elements[1]).min(COLUMNS_MAX));
+        // Several lanes to a row: the kernel counts on whole 128 columns of an item or two. And no more rows than there are.
+        let is_possible =
+            |&columns: &u32| columns <= elements[0].min(elements[1]) && columns < side && columns * width >= side;
+        let columns = [1, 2, 4, COLUMNS_MAX].into_iter().filter(is_possible);
         let steps = |columns| [[side / columns, 1], [1, side]].map(|steps| (columns, steps));
         let all = columns.flat_map(steps).map(|(columns, [row_step, share_step])| Fragment {
             side,
@@ -158,6 +166,27 @@ mod tests {
         let b = |lane: u32, e: u32| (8 * (lane / 16) + e, lane % 16);
         let found = Fragment::of([16, 16], 32, &places([16, 16], 32, a, b));
         assert_eq!(found, Some(Fragment { side: 16, tokens: 16, columns: 8, row_step: 1, share_step: 16 }));
+    }
+
+    #[test]
+    fn no_width_and_no_side_are_too_small() {
+        let b = |lane: u32, e: u32| (lane, e);
+        for (side, width) in [(8, 4), (4, 2), (4, 16), (2, 32)] {
+            let elements = side * side / width;
+            let mut places = places([side, side], width, |lane, e| (e % side, lane), b);
+            assert_eq!(places[0], elements);
+            places.resize(2 + 2 * width as usize * ELEMENTS_MAX, 0);
+            assert_eq!(Fragment::of([side, side], width, &places), None, "{side} {width}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_have_the_same_limits() {
+        let places = include_str!("../shaders/matrix_places.comp");
+        assert!(places.contains(&format!("const uint ELEMENTS_MAX = {ELEMENTS_MAX};")));
+        assert!(
+            include_str!("../shaders/gemm_direct.comp").contains(&format!("COLUMNS = 4;  // at most {COLUMNS_MAX}"))
+        );
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct Recorder<'a> {
     groups: HashMap<ValueId, Groups>,
     /// Of each value, whether it is kept in f16.
     rounded: Vec<bool>,
+    /// Whether the graph has products with experts.
+    has_experts: bool,
 }
 
 /// Rows of a value: the symbol as kernels know it, and how many the largest step has.
@@ -102,8 +104,8 @@ impl<'a> Recorder<'a> {
         (traits, tuning): (&'a Traits, &'a Tuning),
         scratch: &'a mut Scratch,
     ) -> Recorder<'a> {
-        let mut recorder =
-            Recorder { at, pipelines, traits, tuning, scratch, groups: HashMap::new(), rounded: Vec::new() };
+        let (groups, rounded, has_experts) = (HashMap::new(), Vec::new(), has_experts(at.graph));
+        let mut recorder = Recorder { at, pipelines, traits, tuning, scratch, groups, rounded, has_experts };
         recorder.find_rounded();
         recorder
     }
@@ -228,6 +230,11 @@ impl Recorder<'_> {
         let pipeline = self.pipelines.get(&Variant { kernel, constants: all })?;
         Ok(Dispatch { pipeline, push: params.bytes(), groups })
     }
+}
+
+/// Whether a graph has products with experts.
+pub(crate) fn has_experts(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| matches!(node.op, Op::ExpertMatmul(_) | Op::ExpertMatmulGlu(_)))
 }
 
 /// An activation as the kernels' constant, with its parameters `alpha` and `limit`.

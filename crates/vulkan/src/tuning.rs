@@ -36,20 +36,20 @@ pub struct Tile {
     pub workgroups: u32,
 }
 
-/// How a workgroup of the kernel that takes weights straight to matrix cores is made up, for a product with one matrix and for
-/// a gated one.
+/// How a workgroup of the kernel that takes weights straight to matrix cores is made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {
-    /// Subgroups, and how many of them share the columns of the same rows.
-    pub plain: [u32; 2],
-    /// The same for a gated product.
-    pub gated: [u32; 2],
+    /// Subgroups.
+    pub subgroups: u32,
+    /// How many of them share the columns of the same rows.
+    pub split: u32,
 }
 
-impl Direct {
-    const fn new(plain: [u32; 2], gated: [u32; 2]) -> Direct {
-        Direct { plain, gated }
-    }
+/// The same for a product with one matrix, and for a gated one.
+pub type DirectPair = [Direct; 2];
+
+const fn direct([subgroups, split]: [u32; 2], [gated, gated_split]: [u32; 2]) -> DirectPair {
+    [Direct { subgroups, split }, Direct { subgroups: gated, split: gated_split }]
 }
 
 /// Workgroups that any family's tiles ask for, at most: `footprint` counts the sums of so many.
@@ -125,11 +125,13 @@ pub struct Tuning {
     pub direct_above: u32,
     /// 0 for never, 16 at most.
     pub direct_most: u32,
+    /// The former for models with experts, most of whose weights go to the matrix-vector kernel, which can take norms along.
+    pub direct_above_experts: u32,
     /// How, for up to 4 tokens, up to 8, and up to 16.
-    pub direct: [Direct; 3],
-    /// Which elements of a matrix a lane has, if that was found out and is of use.
+    pub direct: [DirectPair; 3],
+    /// Which elements of a matrix a lane has, if that is known: found by [`crate::Device::open`], no choice.
     pub fragment: Option<Fragment>,
-    /// The same for products with experts, counted in tokens.
+    /// As `gemm_above`, for products with experts, counted in tokens.
     pub expert_gemm_above: u32,
     /// Whether matrix cores are used where there are any.
     pub matrix_cores: bool,
@@ -170,9 +172,10 @@ impl Tuning {
             matvec_tokens: 4,
             gemm_above: 4,
             direct_above: 1,
+            direct_above_experts: 1,
             // Measured on no such card.
             direct_most: 0,
-            direct: [Direct::new([4, 4], [4, 4]); 3],
+            direct: [direct([4, 4], [4, 4]); 3],
             fragment: None,
             expert_gemm_above: 32,
             matrix_cores: true,
@@ -207,8 +210,8 @@ impl Tuning {
                         Tile::new([32, 32, 32], [16, 16], 1, 1),
                     ])
                 },
-                // Two subgroups that share columns of two that make rows, to try both.
-                direct: [Direct::new([4, 2], [4, 2]); 3],
+                // Two pairs of subgroups that share columns, so that tests see several of both.
+                direct: [direct([4, 2], [4, 2]); 3],
                 integer_dot: false,
                 attention_threads_few: 64,
                 attention_threads: 64,
@@ -234,10 +237,13 @@ impl Tuning {
                 ])
             },
             gemm_above: 3,
-            // 2, 4, 8, 16 sequences: 631, 1,190, 2,030, 3,090 with these; in tiles or by the matrix-vector kernel 558, 794, 1,524,
-            // 2,949; with eight subgroups for up to 8 tokens 1,746 (8), with four for up to 4 1,144 (4). 32: 4,260, in tiles 4,372.
+            // Qwen3-8B, 2, 4, 8, 16 sequences: 627, 1,231, 2,158, 3,042 with these; by the matrix-vector kernel or in tiles 558, 794,
+            // 1,524, 2,949. 8 with four subgroups for gated products 2,040; 4 with four for all 1,144. 32 with a variant for as
+            // many: 4,260, in tiles 4,372.
             direct_most: 16,
-            direct: [Direct::new([8, 8], [4, 4]), Direct::new([4, 4], [4, 4]), Direct::new([8, 4], [4, 4])],
+            // 35B-A3B, 2 sequences: 578 with the matrix-vector kernel, 543 without it. 4: 732 and 837.
+            direct_above_experts: 3,
+            direct: [direct([8, 8], [4, 4]), direct([4, 4], [2, 2]), direct([8, 4], [4, 4])],
             // 16 sequences: 2,672 with these, 2,626 with 128, of which one sequence had 343 where 64 gave 324.
             attention_keys: 64,
             // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
@@ -267,15 +273,16 @@ impl Tuning {
 
     /// How weights are taken straight to matrix cores in steps of so many tokens, if they are.
     #[must_use]
-    pub fn direct_for(&self, traits: &Traits, tokens: u32) -> Option<(Fragment, Direct)> {
+    pub fn direct_for(&self, traits: &Traits, tokens: u32, has_experts: bool) -> Option<(Fragment, DirectPair)> {
         let fragment = self.fragment.filter(|_| self.matrix_side(traits).is_some())?;
+        let above = if has_experts { self.direct_above_experts } else { self.direct_above };
         let [of_4, of_8, of_16] = self.direct;
-        let direct = match tokens {
+        let pair = match tokens {
             0..=4 => of_4,
             5..=8 => of_8,
             _ => of_16,
         };
-        (self.direct_above < tokens && tokens <= self.direct_most).then_some((fragment, direct))
+        (above < tokens && tokens <= self.direct_most).then_some((fragment, pair))
     }
 
     /// Changes one entry, for measurements: `matvec_rows=4`, `tile_16=32x16x256x32x16x8x200`.
@@ -350,31 +357,31 @@ impl Tuning {
     }
 
     fn set_direct(&mut self, name: &str, numbers: &[u32]) -> Result<(), String> {
-        if let Some(at) = ["direct_4", "direct_8", "direct_16"].iter().position(|direct| *direct == name) {
-            let is_fit = |&[subgroups, split]: &[u32; 2]| {
-                subgroups <= 32 && split <= subgroups && subgroups.is_power_of_two() && split.is_power_of_two()
+        if let Some(at) = ["direct_4", "direct_8", "direct_16"].iter().position(|entry| *entry == name) {
+            let pair = match *numbers {
+                [subgroups, split, gated, gated_split] => direct([subgroups, split], [gated, gated_split]),
+                _ => direct([0; 2], [0; 2]),
             };
-            let pairs = match *numbers {
-                [plain, plain_split, gated, gated_split] => [[plain, plain_split], [gated, gated_split]],
-                _ => [[0; 2]; 2],
-            };
-            if !pairs.iter().all(is_fit) {
+            let is_fit =
+                |of: &Direct| of.subgroups.is_power_of_two() && of.split.is_power_of_two() && of.split <= of.subgroups;
+            if !pair.iter().all(is_fit) {
                 return Err(format!(
-                    "`{name}` takes SUBGROUPSxSPLITxSUBGROUPSxSPLIT, the second pair for gated products: powers of two, up to 32 \
-                     subgroups, and no larger split"
+                    "`{name}` takes SUBGROUPSxSPLITxSUBGROUPSxSPLIT, the second pair for gated products: powers of two, and no larger \
+                     split than there are subgroups"
                 ));
             }
-            self.direct[at] = Direct { plain: pairs[0], gated: pairs[1] };
+            self.direct[at] = pair;
             return Ok(());
         }
-        let (place, most) = match name {
-            "direct_above" => (&mut self.direct_above, u32::MAX),
-            "direct_most" => (&mut self.direct_most, 16),
+        let place = match name {
+            "direct_above" => &mut self.direct_above,
+            "direct_above_experts" => &mut self.direct_above_experts,
+            "direct_most" => &mut self.direct_most,
             _ => return Err(format!("there is no tuning entry `{name}`")),
         };
         *place = match *numbers {
-            [n] if n <= most => n,
-            _ => return Err(format!("`{name}` takes a number up to {most}")),
+            [n] if n <= 16 => n,
+            _ => return Err(format!("`{name}` takes a number up to 16")),
         };
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use std::sync::OnceLock;
 
+use ash::vk;
 use zinc_gguf::{Bytes, DType};
 use zinc_graph::backend::{BackendError, Bucket, KvFormat, PlanId, PlanOptions, StateSizes, WeightData};
 use zinc_graph::batch::Places;
@@ -14,7 +15,6 @@ use zinc_graph::section::Builder;
 use zinc_graph::shape::Shape;
 use zinc_graph::{Backend, Batch, Graph};
 use zinc_vulkan::fragments::Fragment;
-use zinc_vulkan::tuning::NVIDIA;
 use zinc_vulkan::{Device, Vulkan, device};
 
 const STATE: StateSizes = StateSizes { n_pages: 4, n_window_pages: 0, kv_format: KvFormat::F32, n_slots: 3 };
@@ -43,8 +43,10 @@ fn the_fragments_of_known_drivers_are_found() {
     let Some(candidate) = candidates.into_iter().next() else { return eprintln!("SKIP: no Vulkan device") };
     let mut device = Device::open(&candidate.id, &[]).unwrap();
     let (found, traits) = (device.tuning_mut().fragment, device.gpu().traits.clone());
-    let known = match (candidate.vendor_id, traits.matrix_tile) {
-        (NVIDIA, Some(16)) => Fragment { side: 16, tokens: 8, columns: 4, row_step: 4, share_step: 1 },
+    let known = match (candidate.driver_id, traits.matrix_tile) {
+        (vk::DriverId::NVIDIA_PROPRIETARY, Some(16)) => {
+            Fragment { side: 16, tokens: 8, columns: 4, row_step: 4, share_step: 1 }
+        }
         (_, Some(8)) if candidate.is_cpu() => Fragment { side: 8, tokens: 8, columns: 1, row_step: 8, share_step: 1 },
         (_, Some(_)) => return eprintln!("SKIP: no driver whose fragments are known"),
         (_, None) => return assert_eq!(found, None),

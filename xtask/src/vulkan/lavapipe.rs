@@ -21,8 +21,10 @@ const FALSE_ALARMS: &str =
 /// the other types run on their plain twins here, and on matrices where there is a GPU.
 const WITH_MATRICES: [&str; 3] = ["/Q4_K/", "attention/grouped", "attention/before_matmul"];
 
-/// Cases whose weights go straight to matrices, which the family of CPU drivers leaves out.
-const STRAIGHT: [&str; 2] = ["matmul/Q4_K/", "matmul_glu/Q6_K"];
+/// Cases whose weights go straight to matrices, which the family of CPU drivers leaves out: blocks of 256 and of 32 weights, in planes
+/// and not, every epilogue, and values kept in f16.
+const STRAIGHT: [&str; 5] =
+    ["matmul/Q4_K/", "matmul_glu/Q6_K", "matmul/Q8_0/", "matmul_add/Q4_K", "matmul/block/Q6_K/3"];
 
 /// What that family leaves out as well: products of integers, and several items of a row under way, for which a subgroup must make
 /// many rows.

@@ -1,5 +1,4 @@
-// What both matrix-matrix kernels share: constants, which rows and tokens a workgroup has, and its two tiles in shared
-// memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
+// What the matrix-matrix kernels with tiles share: which rows a workgroup has, and its two tiles in shared memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
 // eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y; IN_ORDER, which puts eight halves into the
 // order that they have there. It has included dequant.glsl and the parameters. LEAST_W is what else the tile of weights must hold.
 //

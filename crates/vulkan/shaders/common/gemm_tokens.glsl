@@ -1,5 +1,5 @@
-// What all matrix-matrix kernels share: which tokens a workgroup has, and where its outputs go. The includer has the constants BN and
-// EPILOGUE and the parameters.
+// What all matrix-matrix kernels share: which tokens a workgroup has, and where its outputs go. The includer has the constants BN,
+// EPILOGUE and EXPERTS and the parameters.
 
 const uint MATRICES = EPILOGUE == 3 ? 2 : 1;
 

@@ -1,4 +1,4 @@
-// Weights and x as matrix cores take them: eight halves in four words.
+// Weights and x as matrix cores take them: eight halves in four words. The includer has included dequant.glsl and the parameters.
 
 #define BOUNDED(v) clamp(v, -65504.0, 65504.0)
 // Of weights and of x, four columns lie in the order 0, 2, 1, 3: that of the bytes which one mask takes out of a word.

@@ -1,7 +1,8 @@
 //! Products with a matrix: plain, with bias or residual, gated, and of chosen experts.
 //!
-//! Few tokens go to the matrix-vector kernel, many to a matrix-matrix kernel: that of the matrix
-//! cores where there are any, else its plain twin. `tuning` says where they cross.
+//! One token goes to the matrix-vector kernel, many to a matrix-matrix kernel: that of the matrix
+//! cores where there are any, else its plain twin; few to either, or to a third kernel (`direct`).
+//! `tuning` says where they cross.
 
 use zinc_gguf::DType;
 use zinc_graph::ops::{Activation, ExpertMatmul, ExpertMatmulGlu, RmsNorm};
@@ -136,13 +137,13 @@ const PLAIN_PART: [u32; 2] = [4, 4];
 /// Slices of the columns, at most, and steps of each, at least.
 const SLICES_MAX: u32 = 8;
 const SLICE_STEPS_MIN: u32 = 4;
-/// Bytes of shared memory that the matrix-matrix kernel needs for other things.
-const SHARED_LEAVE: u32 = 1024;
+/// Bytes of shared memory that the matrix-matrix kernels need for other things.
+pub(super) const SHARED_LEAVE: u32 = 1024;
 
 /// Most bytes that a product with so many rows, of both matrices if there are two, keeps for the sums of its slices, and
 /// for their counters, in steps of up to `tokens` tokens.
 pub(crate) fn slices_bytes_max(n_rows: u32, tokens: u32) -> (u64, u64) {
-    // In every family's table fewer tokens go to the matrix-vector kernel, and tiles for more are not cut.
+    // In every family's table fewer tokens go to kernels that cut nothing, and tiles for more are not cut.
     if !(4..=64).contains(&tokens) {
         return (0, 0);
     }
@@ -283,21 +284,20 @@ impl Recorder<'_> {
         if groups.is_some() {
             return self.gemm(p, groups);
         }
-        // The matrix-matrix kernels take no norm along; `Vulkan` fuses none for that many tokens.
+        // Experts that are not sorted, and products that take a norm along, which `Vulkan` fuses only where this kernel is meant.
         if p.experts != Experts::None || p.norm.is_some() {
             return self.matvec(p);
         }
-        if let Some(way) = self.direct_way(p.x, p.w, p.w2) {
+        if let Some(way) = self.direct_way(p.x, p.w, Self::second_matrix(p)) {
             return self.gemm_direct(p, way);
         }
         if self.rows(p.x).most > self.tuning.gemm_above { self.gemm(p, None) } else { self.matvec(p) }
     }
 
-    /// Whether a product of x with these matrices, without experts, goes to a matrix-matrix kernel.
+    /// Whether a product of x with these matrices, one or two, without experts, goes to a matrix-matrix kernel.
     pub(super) fn is_many(&self, x: ValueId, matrices: &[WeightId]) -> bool {
-        let (Some(&first), Some(&last)) = (matrices.first(), matrices.last()) else { return false };
-        let is_direct = self.direct_way(x, self.weight(first), self.weight(last)).is_some();
-        is_direct || self.rows(x).most > self.tuning.gemm_above
+        let second = matrices.get(1).map(|&id| self.weight(id));
+        self.rows(x).most > self.tuning.gemm_above || self.direct_way(x, self.weight(matrices[0]), second).is_some()
     }
 
     fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
