@@ -123,10 +123,10 @@ pub struct Tuning {
     pub gemm_above: u32,
     /// Where the fragments are known, steps of more tokens than this and of up to `direct_most` take weights straight to matrix cores.
     pub direct_above: u32,
+    /// The same for models with experts, most of whose weights go to the matrix-vector kernel, which can take norms along.
+    pub direct_above_experts: u32,
     /// 0 for never, 16 at most.
     pub direct_most: u32,
-    /// The former for models with experts, most of whose weights go to the matrix-vector kernel, which can take norms along.
-    pub direct_above_experts: u32,
     /// How, for up to 4 tokens, up to 8, and up to 16.
     pub direct: [DirectPair; 3],
     /// Which elements of a matrix a lane has, if that is known: found by [`crate::Device::open`], no choice.
@@ -384,5 +384,72 @@ impl Tuning {
             _ => return Err(format!("`{name}` takes a number up to 16")),
         };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traits(vendor_id: u32) -> Traits {
+        Traits {
+            vendor_id,
+            device_id: 0,
+            driver_id: ash::vk::DriverId::default(),
+            subgroup_size: 32,
+            subgroup_range: (32, 32),
+            shared_bytes: 48 << 10,
+            groups_max: [65_535; 3],
+            threads_max: 1024,
+            matrix_tile: Some(16),
+            matrix_tokens: Some(8),
+            has_integer_dot: true,
+            allocation_bytes_max: 1 << 32,
+            timestamp_ns: 1.0,
+            is_unified: false,
+            is_host_writable: false,
+            has_memory_budget: true,
+        }
+    }
+
+    #[test]
+    fn weights_go_straight_to_matrix_cores_only_where_that_was_measured() {
+        let fragment = Some(Fragment { side: 16, tokens: 8, columns: 4, row_step: 4, share_step: 1 });
+        let steps = |tuning: &Tuning, traits: &Traits, has_experts| -> Vec<u32> {
+            (1..=20).filter(|&tokens| tuning.direct_for(traits, tokens, has_experts).is_some()).collect()
+        };
+        let nvidia = traits(NVIDIA);
+        let unknown = Tuning::of(&nvidia);
+        assert!(steps(&unknown, &nvidia, false).is_empty(), "without fragments");
+        let mut known = Tuning { fragment, ..unknown };
+        assert_eq!(steps(&known, &nvidia, false), (2..=16).collect::<Vec<_>>());
+        assert_eq!(steps(&known, &nvidia, true), (4..=16).collect::<Vec<_>>());
+        known.set("matrix_cores=0").unwrap();
+        assert!(steps(&known, &nvidia, false).is_empty(), "without matrix cores");
+        let amd = traits(AMD);
+        let mut known = Tuning { fragment, ..Tuning::of(&amd) };
+        assert!(steps(&known, &amd, false).is_empty(), "measured on no such card");
+        known.set("direct_most=8").unwrap();
+        assert_eq!(steps(&known, &amd, false), (2..=8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn entries_for_measurements_are_checked() {
+        let mut tuning = Tuning::of(&traits(NVIDIA));
+        tuning.set("direct_8=8x2x4x1").unwrap();
+        assert_eq!(tuning.direct[1], direct([8, 2], [4, 1]));
+        let before = tuning;
+        for wrong in [
+            "direct_8=8x16x4x4",
+            "direct_8=6x2x4x4",
+            "direct_8=8x2",
+            "direct_8=0x0x0x0",
+            "direct_most=17",
+            "direct_9=1",
+            "tile_16=1",
+        ] {
+            assert!(tuning.set(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(tuning, before);
     }
 }
