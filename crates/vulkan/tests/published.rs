@@ -2,7 +2,8 @@
 //!
 //! Each model keeps one layer of each kind; its weights are zeros in the storage types of the usual files. On a
 //! pretended AMD card `cargo xtask vulkan` looks at the code that the driver made of these pipelines. `ZINC_PART=1/4` takes
-//! every fourth model.
+//! every fourth model. `ZINC_FRAGMENT=SIDExTOKENSxCOLUMNSxROW_STEPxSHARE_STEP` says where lanes have a matrix's elements, which a pretended
+//! card cannot be asked: then plans for few tokens alone are made, with weights that go straight to matrix cores.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,6 +16,7 @@ use zinc_graph::{Backend, Graph};
 use zinc_models::declaration::{Declaration, Fault};
 use zinc_models::published::{gemma3, gemma4, gpt_oss, llama, qwen3, qwen3moe, qwen35};
 use zinc_testkit::environment;
+use zinc_vulkan::fragments::Fragment;
 use zinc_vulkan::{Device, Vulkan, device};
 
 /// Steps that an engine takes: (tokens, rows of logits).
@@ -68,7 +70,13 @@ fn published_models_are_recorded() {
         eprintln!("SKIP: no Vulkan device");
         return;
     };
-    let device = Device::open(&candidate.id, &[]).unwrap();
+    let mut device = Device::open(&candidate.id, &[]).unwrap();
+    let fragment = fragment();
+    if fragment.is_some() {
+        device.tuning_mut().fragment = fragment;
+        device.tuning_mut().set("direct_most=16").unwrap();
+    }
+    let is_wanted = |tokens: u32| fragment.is_none() || (2..=16).contains(&tokens);
     eprintln!("{} ({})", candidate.name, candidate.driver);
     let (part, n_parts) = environment::part();
     for (name, declared, mix) in models().into_iter().skip(part - 1).step_by(n_parts) {
@@ -76,12 +84,19 @@ fn published_models_are_recorded() {
         let weights = graph.weights.iter().map(|weight| zeros(weight, mix)).collect();
         let mut vulkan = Vulkan::new(&device).unwrap();
         vulkan.load(&graph, weights, STATE).unwrap_or_else(|e| panic!("{name}: {e}"));
-        for (tokens, outputs) in BUCKETS {
+        for (tokens, outputs) in BUCKETS.into_iter().filter(|(tokens, _)| is_wanted(*tokens)) {
             let options = PlanOptions { bucket: Bucket { tokens, outputs }, keep_values: false };
             vulkan.compile(&graph, &options).unwrap_or_else(|e| panic!("{name}, {tokens} tokens: {e}"));
         }
         eprintln!("{name}");
     }
+}
+
+fn fragment() -> Option<Fragment> {
+    let text = std::env::var("ZINC_FRAGMENT").ok()?;
+    let numbers: Vec<u32> = text.split('x').map(|n| n.parse().unwrap()).collect();
+    let [side, tokens, columns, row_step, share_step] = numbers[..] else { panic!("ZINC_FRAGMENT={text}") };
+    Some(Fragment { side, tokens, columns, row_step, share_step })
 }
 
 /// The model with the first layer of each kind alone.
