@@ -1,6 +1,7 @@
-// What the matrix-matrix kernels with tiles share: which rows a workgroup has, and its two tiles in shared memory. The includer defines VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts
-// eight at a place that counts eights; PUT_WEIGHTS, which does so with weights s.x q + s.y; IN_ORDER, which puts eight halves into the
-// order that they have there. It has included dequant.glsl and the parameters. LEAST_W is what else the tile of weights must hold.
+// What the matrix-matrix kernels with tiles share: which rows a workgroup has, and its two tiles in shared memory. The includer defines
+// VALUE, what a tile consists of; PER_EIGHT, how many of them eight elements are; PUT, which puts eight at a place that counts eights;
+// PUT_WEIGHTS, which does so with weights s.x q + s.y; IN_ORDER, which puts eight halves into the order that they have there. It has
+// included dequant.glsl and the parameters. LEAST_W is what else the tile of weights must hold.
 //
 // A workgroup makes BM rows of the matrix (or, for GLU, BM / 2 outputs: groups of GROUP rows of gate and up take turns)
 // times BN tokens. Each step of BK columns is fetched into registers while the last one is being multiplied.
