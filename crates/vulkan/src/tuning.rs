@@ -238,7 +238,7 @@ impl Tuning {
             },
             gemm_above: 3,
             // Qwen3-8B, 2, 4, 8, 16 sequences: 627, 1,231, 2,158, 3,042 with these; by the matrix-vector kernel or in tiles 558, 794,
-            // 1,524, 2,949. 8 with four subgroups for gated products 2,040; 4 with four for all 1,144. 32 with a variant for as
+            // 1,524, 2,949. 8 with four subgroups for gated products 2,027; 4 with four for all 1,144. 32 with a variant for as
             // many: 4,260, in tiles 4,372.
             direct_most: 16,
             // 35B-A3B, 2 sequences: 578 with the matrix-vector kernel, 543 without it. 4: 732 and 837.
