@@ -103,19 +103,19 @@ impl Commands {
     /// # Errors
     /// A lost device.
     pub fn run(&mut self, record: impl FnOnce(&Commands, vk::CommandBuffer)) -> Result<(), Error> {
-        let buffer = self.record(record)?;
-        let ticket = self.submit(buffer)?;
-        self.wait(ticket)?;
-        self.free(buffer);
-        Ok(())
+        self.run_as(Work::Other("a copy"), record)
     }
 
-    /// Submits a recorded buffer; returns the timeline's value at its end.
+    /// The same, under a name of its own for the error of a device that is lost meanwhile.
     ///
     /// # Errors
     /// A lost device.
-    pub fn submit(&mut self, buffer: vk::CommandBuffer) -> Result<u64, Error> {
-        self.submit_parts(&[buffer], Work::Other("a copy"))
+    pub fn run_as(&mut self, work: Work, record: impl FnOnce(&Commands, vk::CommandBuffer)) -> Result<(), Error> {
+        let buffer = self.record(record)?;
+        let ticket = self.submit_parts(&[buffer], work)?;
+        self.wait(ticket)?;
+        self.free(buffer);
+        Ok(())
     }
 
     /// Submits recorded buffers in order, with no wait between; returns the timeline's value at the end of the last.

@@ -59,13 +59,10 @@ pub(crate) fn find(
     let Ok(pipeline) = pipelines.get(&Variant { kernel: Kernel::MatrixPlaces, constants }) else { return Ok(None) };
     let push = params::MatrixPlaces { y: y.address }.bytes();
     let dispatch = Dispatch { pipeline, push, groups: [1, 1, 1] };
-    let mut commands = Commands::new(gpu)?;
-    let buffer = commands.record(|commands, b| {
+    Commands::new(gpu)?.run_as(Work::Other("the look at where lanes have matrices"), |commands, b| {
         commands.dispatch(b, pipelines.layout, &dispatch);
         commands.host_barrier(b);
     })?;
-    let ticket = commands.submit_parts(&[buffer], Work::Other("the look at where lanes have matrices"))?;
-    commands.wait(ticket)?;
     let Some(bytes) = y.bytes() else { return Ok(None) };
     let places: Vec<u32> = bytes
         .chunks_exact(4)

@@ -6,10 +6,12 @@
 pub(crate) mod attention;
 mod direct;
 mod experts;
-pub(crate) mod matmul;
+mod matmul;
+mod matvec;
 pub(crate) mod recurrent;
 mod rounded;
 pub(crate) mod rows;
+pub(crate) mod tiles;
 
 use std::collections::HashMap;
 

@@ -2,12 +2,13 @@
 
 use zinc_graph::section::ValueId;
 
-use super::matmul::{Epilogue, Product, SHARED_LEAVE, has_super_blocks, is_float};
-use super::{Recorder, UNIT, activation_words};
+use super::matmul::{Product, has_super_blocks, is_float};
+use super::tiles::SHARED_LEAVE;
+use super::{Recorder, UNIT};
 use crate::commands::Dispatch;
 use crate::error::Error;
 use crate::fragments::Fragment;
-use crate::params::{self, Kernel};
+use crate::params::Kernel;
 use crate::tuning::Direct;
 use crate::weights::Placed;
 
@@ -53,19 +54,14 @@ impl Recorder<'_> {
     /// The launch of `gemm_direct.comp` for a product without experts and norm.
     pub(super) fn gemm_direct(&mut self, p: &Product, way: DirectWay) -> Result<Dispatch, Error> {
         let DirectWay { fragment, workgroup: Direct { subgroups, split }, tokens, wide } = way;
-        let (activation, alpha, limit) = p.activation.map_or((0, 0.0, 0.0), activation_words);
+        let (activation, ..) = p.activation_words();
         let Fragment { side, columns, .. } = fragment;
-        let params = params::Gemm { alpha, limit, ..self.gemm_params(p)? };
+        let params = self.gemm_params(p)?;
         let is_exact = p.n_in.is_multiple_of(split * (side / columns) * wide * UNIT);
         let mut constants = vec![p.w.constant(), tokens, split, p.epilogue as u32, activation];
         constants.extend([side, fragment.tokens, columns, fragment.row_step, fragment.share_step]);
         constants.extend([wide, u32::from(is_exact), self.is_rounded(p.x), self.is_rounded(p.y)]);
         let launch = [p.n_out.div_ceil(subgroups / split * side), 1, 1];
         self.launch_as(Kernel::GemmDirect, subgroups * self.traits.subgroup_size, &constants, &params, launch)
-    }
-
-    /// The second matrix of a product that has two.
-    pub(super) fn second_matrix(p: &Product) -> Option<Placed> {
-        (p.epilogue == Epilogue::Glu).then_some(p.w2)
     }
 }
