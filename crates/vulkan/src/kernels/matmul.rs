@@ -84,6 +84,11 @@ impl Product {
     pub(super) fn second_matrix(&self) -> Option<Placed> {
         (self.epilogue >= Epilogue::Glu).then_some(self.w2)
     }
+
+    /// How many it has: a gated product has two.
+    pub(super) fn n_matrices(&self) -> u32 {
+        1 + u32::from(self.second_matrix().is_some())
+    }
 }
 
 /// Whether blocks are of 256 weights, of which neighbouring units share what describes them.

@@ -2,7 +2,7 @@
 
 use zinc_gguf::DType;
 
-use super::matmul::{Epilogue, Experts, Product, has_super_blocks, is_float};
+use super::matmul::{Experts, Product, has_super_blocks, is_float};
 use super::{Recorder, UNIT, row_bytes};
 use crate::commands::Dispatch;
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl Recorder<'_> {
     /// How the matrix-vector kernel makes `p` for at most `n_rows` rows of x.
     fn matvec_shape(&self, p: &Product, n_rows: u32) -> MatvecShape {
         let (tuning, width) = (self.tuning, self.traits.subgroup_size);
-        let (n_units, n_matrices) = (p.n_in / UNIT, if p.epilogue >= Epilogue::Glu { 2 } else { 1 });
+        let (n_units, n_matrices) = (p.n_in / UNIT, p.n_matrices());
         let wide = if has_super_blocks(p.w.dtype) || has_super_blocks(p.w2.dtype) { 2 } else { 1 };
         let lanes = lanes_of(n_units / wide, width);
         // As the kernel lays out x: of Q2_K alone it needs the sums of sixteens.

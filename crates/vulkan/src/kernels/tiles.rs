@@ -1,6 +1,6 @@
 //! Products of many tokens by the matrix-matrix kernels that put tiles into shared memory.
 
-use super::matmul::{Epilogue, Groups, Product};
+use super::matmul::{Groups, Product};
 use super::{Recorder, UNIT};
 use crate::commands::Dispatch;
 use crate::error::Error;
@@ -48,7 +48,7 @@ impl Recorder<'_> {
     pub(super) fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
         let (activation, ..) = p.activation_words();
         let rows = self.rows(p.x);
-        let matrices = if p.epilogue == Epilogue::Glu { 2 } else { 1 };
+        let matrices = p.n_matrices();
         let tokens = groups.map_or(rows.most, |g| g.tokens);
         // Many experts make many workgroups.
         let outputs = if groups.is_some() { u32::MAX } else { p.n_out };
