@@ -10,6 +10,7 @@
 // Bytes: K and V of the visible keys once per block of query heads.
 #version 460
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 #include "common/activation.glsl"
 #include "common/kv.glsl"
 layout(constant_id = 2) const uint FORMAT = KV_F16;
@@ -123,22 +124,13 @@ void join_slots(uint lane) {
     }
 }
 
-void main() {
+void work() {
     uint t = gl_WorkGroupID.y, part = gl_WorkGroupID.z, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint g = gl_WorkGroupID.x / BLOCKS, head0 = gl_WorkGroupID.x * GQ, lane = thread % LANES, slot = thread / LANES;
     // What is read here is asked for all at once, before anything is decided.
     uint seq = step_seq(step, t), table = step_table(step, seq), n_tokens = step.n_tokens;
     // Of a token that is not there it may be anything, with which nothing below may overflow.
     uint position = min(step_position(step, t), 0x3fffffffu);
-    [[unroll]] for (uint h = 0; h < GQ; h++) {
-        [[unroll]] for (uint i = 0; i < PIECES * 2; i++) {
-            uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4;
-            query[h * PIECES * 2 + i] = c < HEAD ? scale * Vec4s(q).v[((t * n_heads + head0 + h) * HEAD + c) / 4] : vec4(0);
-            acc[h * PIECES * 2 + i] = vec4(0);
-        }
-        highest[h] = NONE;
-        sum[h] = 0;
-    }
     uint from = window == 0 || position + 1 < window ? 0 : position + 1 - window, length = position + 1 - from;
     uint n_parts = 1, per_part = length;
     if (length > KEYS_MIN) {
@@ -146,7 +138,19 @@ void main() {
         per_part = (length + n_parts - 1) / n_parts;
         n_parts = (length + per_part - 1) / per_part;
     }
-    if (part >= n_parts || t >= n_tokens) return;
+    bool is_there = part < n_parts && t < n_tokens;
+    if (waits() && !is_there) return; // Those of the first part wait.
+    wait(chain, step);
+    [[unroll]] for (uint h = 0; h < GQ; h++) {
+        [[unroll]] for (uint i = 0; i < PIECES * 2; i++) {
+            uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4;
+            query[h * PIECES * 2 + i] = c < HEAD ? scale * passed4(q, ((t * n_heads + head0 + h) * HEAD + c) / 4) : vec4(0);
+            acc[h * PIECES * 2 + i] = vec4(0);
+        }
+        highest[h] = NONE;
+        sum[h] = 0;
+    }
+    if (!is_there) return;
     if (FEW > 0 && step_query_start(step, seq + 1) - step_query_start(step, seq) > FEW) return;
     uint begin = from + part * per_part, end = min(begin + per_part, position + 1);
 
@@ -208,4 +212,9 @@ void main() {
         put1(ROUNDED, y, (t * n_heads + head0) * HEAD + i, value / all);
     }
     if (thread == 0) Counters(arrived).v[counter] = 0;
+}
+
+void main() {
+    work();
+    arrive(chain);
 }

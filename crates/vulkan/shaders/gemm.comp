@@ -9,6 +9,7 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 #include "common/gemm_constants.glsl"
 layout(constant_id = 12) const uint TILE = 16;   // side of the matrices
 layout(constant_id = 13) const uint SPLIT = 1;   // divides ELEMENTS

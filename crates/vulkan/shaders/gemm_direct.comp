@@ -14,6 +14,7 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 layout(constant_id = 2) const uint DTYPE = 0;    // of both matrices; no float
 layout(constant_id = 3) const uint BN = 16;      // tokens of a workgroup
 layout(constant_id = 4) const uint SPLIT = 1;
@@ -83,10 +84,10 @@ void fetch_x(uint stage) {
     [[unroll]] for (uint task = 0; task < X_TASKS; task++) {
         uint at = is_column(stage, task) ? from[task] + stage * EIGHTS : 0;
         if (X_ROUNDED == 1) {
-            rounded_x[task] = UVec4s(U8s(x)).v[at];
+            rounded_x[task] = passed_words(x, at);
         } else {
-            fetched_x[2 * task] = Vec4s(x).v[2 * at];
-            fetched_x[2 * task + 1] = Vec4s(x).v[2 * at + 1];
+            fetched_x[2 * task] = passed4(x, 2 * at);
+            fetched_x[2 * task + 1] = passed4(x, 2 * at + 1);
         }
     }
 }
@@ -176,7 +177,7 @@ void finish() {
     }
 }
 
-void main() {
+void work() {
     find_tokens();
     uint z = gl_SubgroupID % SPLIT, first = gl_WorkGroupID.x * OUTPUTS + gl_SubgroupID / SPLIT * TILE;
     [[unroll]] for (uint i = 0; i < MATRICES * DEEP; i++) {
@@ -186,8 +187,10 @@ void main() {
     [[unroll]] for (uint i = 0; i < MATRICES * NI; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, TILE, TN, gl_MatrixUseAccumulator>(0.0);
     find_x();
-    fetch_x(0);
+    if (!waits()) fetch_x(0);
     fetch_w(unit_at(0, z));
+    wait(chain, step);
+    if (waits()) fetch_x(0);
     if (count == 0) return;
     uint n_stages = (n_in / 32 + SPLIT * ITEM - 1) / (SPLIT * ITEM);
     for (uint stage = 0; stage < n_stages; stage++) {
@@ -202,4 +205,9 @@ void main() {
         barrier();
     }
     finish();
+}
+
+void main() {
+    work();
+    arrive(chain);
 }

@@ -4,6 +4,7 @@
 // Bytes: the matrix once per token tile, x once per row tile (both mostly from cache).
 #version 460
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 #include "common/gemm_constants.glsl"
 const uint GROUP = 1, PER_EIGHT = 2, X_ROUNDED = 0, LEAST_W = 0;
 #define VALUE vec4

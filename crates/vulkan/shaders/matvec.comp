@@ -17,6 +17,7 @@
 #version 460
 #extension GL_EXT_integer_dot_product : require
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 layout(constant_id = 2) const uint DTYPE = 0;
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint NT = 1;
@@ -156,22 +157,36 @@ void put_x(uint dtype, uint t, uint c, vec4 v[4], bool is_there) {
 
 uint input_row(uint t) { return (EXPERTS == 1 ? t / n_used : t) * (n_in / 4); }
 
+// Whether the first weights and the norm's come while the workgroup waits for x.
+bool is_early() { return waits() && RESIDENT == 1; }
+
+// The norm's weights of the columns that this thread brings.
+vec4 by[HELD * 4];
+void fetch_norm(uint u0) {
+    if (NORM == 0) return;
+    uint n = min(UNITS, n_in / 32 - u0) * 2, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
+    [[unroll]] for (uint h = 0; h < HELD; h++) {
+        uint s = thread + h * WORKGROUP, c = 8 * u0 + 4 * min(s % (2 * UNITS), n - 1);
+        [[unroll]] for (uint i = 0; i < 4; i++) by[h * 4 + i] = Vec4s(norm).v[c + i];
+    }
+}
+
+void fetch_first(uint dtype, uint from, uint to) {
+    [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) load_weights(dtype, from, to, false, turn);
+}
+
 // Columns of units u0.. of NT tokens from t0 on. The first weights are asked for behind x, since loads come back in order, and
 // come while x is worked on.
 void bring_x(uint dtype, uint from, uint to, uint u0, uint t0) {
     uint n = min(UNITS, n_in / 32 - u0) * 2, thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    vec4 held[HELD * 4], by[HELD * 4];
+    vec4 held[HELD * 4];
+    if (!is_early()) fetch_norm(u0);
     [[unroll]] for (uint h = 0; h < HELD; h++) {
         uint s = thread + h * WORKGROUP, t = min(s / (2 * UNITS), NT - 1), c = 8 * u0 + 4 * min(s % (2 * UNITS), n - 1);
         uint x0 = input_row(min(t0 + t, rows_max - 1)) + c;
-        [[unroll]] for (uint i = 0; i < 4; i++) {
-            held[h * 4 + i] = Vec4s(x).v[x0 + i];
-            if (NORM == 1) by[h * 4 + i] = Vec4s(norm).v[c + i];
-        }
+        [[unroll]] for (uint i = 0; i < 4; i++) held[h * 4 + i] = passed4(x, x0 + i);
     }
-    if (u0 == 0) {
-        [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) load_weights(dtype, from, to, false, turn);
-    }
+    if (u0 == 0 && !is_early()) fetch_first(dtype, from, to);
     [[unroll]] for (uint h = 0; h < HELD; h++) {
         uint s = thread + h * WORKGROUP, t = s / (2 * UNITS), c = s % (2 * UNITS);
         bool is_there = t < NT && c < n;
@@ -343,7 +358,7 @@ void roots() {
 void fetch_added(uint first, uint t0) {
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uint o = min(first + r * (SUBGROUP / LANES) + gl_SubgroupInvocationID / LANES, n_out - 1);
-        [[unroll]] for (uint t = 0; t < NT; t++) added[r * NT + t] = other.v[min(t0 + t, rows_max - 1) * n_out + o];
+        [[unroll]] for (uint t = 0; t < NT; t++) added[r * NT + t] = passed(other, min(t0 + t, rows_max - 1) * n_out + o);
     }
 }
 
@@ -384,7 +399,7 @@ void set_rows(uint base, uint first, bool is_next) {
     }
 }
 
-void main() {
+void work() {
     uint first = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * MADE, t0 = gl_WorkGroupID.y * NT, base = 0;
     // Asked for before all else and needed at the end: rows past it hold anything, and nothing is written of them.
     uint n_tokens = n_rows(step, rows), id = EXPERTS != 0 ? ids.v[t0] : 0;
@@ -394,6 +409,11 @@ void main() {
     }
     [[unroll]] for (uint t = 0; t < NT; t++) squares[t] = 0;
     set_rows(base, first, false);
+    if (is_early()) {
+        fetch_norm(0);
+        fetch_first(DTYPE, 0, MATRICES);
+    }
+    wait(chain, step);
     if (RESIDENT == 1) {
         bring_x(DTYPE, 0, MATRICES, 0, t0);
         if (NORM == 1) roots();
@@ -417,4 +437,9 @@ void main() {
         first += apart;
         [[unroll]] for (uint mr = 0; mr < MATRICES * ROWS; mr++) here[mr] = there[mr];
     }
+}
+
+void main() {
+    work();
+    arrive(chain);
 }

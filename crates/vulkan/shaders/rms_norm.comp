@@ -4,6 +4,7 @@
 // A thread holds its columns from one pass to the next. Bytes: x, w, y.
 #version 460
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 layout(constant_id = 2) const uint ADD = 0;
 layout(constant_id = 3) const uint WEIGHTED = 1;
 layout(constant_id = 4) const uint GLU = 0;
@@ -16,16 +17,20 @@ layout(constant_id = 7) const uint WIDTH = 128;
 
 const uint FOURS = WIDTH / 4, EACH = (FOURS + WORKGROUP - 1) / WORKGROUP; // fours of columns, and those of a thread
 
-void main() {
+void work() {
     uint t = gl_WorkGroupID.y, at = t * (cols / 4) + gl_WorkGroupID.x * FOURS;
     // What is read here is asked for all at once, before anything is decided.
     uint n_there = n_rows(step, rows);
     vec4 held[EACH], factors[EACH];
     [[unroll]] for (uint n = 0; n < EACH; n++) {
         uint i = min(gl_LocalInvocationID.x + n * WORKGROUP, FOURS - 1);
-        held[n] = Vec4s(x).v[at + i];
-        if (ADD == 1) held[n] += Vec4s(other).v[at + i];
         factors[n] = WEIGHTED == 1 ? Vec4s(w).v[i] : vec4(1);
+    }
+    wait(chain, step);
+    [[unroll]] for (uint n = 0; n < EACH; n++) {
+        uint i = min(gl_LocalInvocationID.x + n * WORKGROUP, FOURS - 1);
+        held[n] = passed4(x, at + i);
+        if (ADD == 1) held[n] += passed4(other, at + i);
     }
     if (t >= n_there) return;
     float squares = 0;
@@ -41,9 +46,14 @@ void main() {
         if (i >= FOURS) break;
         vec4 v = held[n] * (inverse * factors[n]);
         if (GLU == 1) {
-            vec4 gate = Vec4s(other).v[at + i];
+            vec4 gate = passed4(other, at + i);
             [[unroll]] for (uint e = 0; e < 4; e++) v[e] = gated(ACTIVATION, gate[e], v[e], alpha, limit);
         }
         put4(ROUNDED, y, at + i, v);
     }
+}
+
+void main() {
+    work();
+    arrive(chain);
 }

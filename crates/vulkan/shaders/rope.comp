@@ -5,6 +5,7 @@
 // Axes: t tokens, h heads, i pairs. Launch: (heads, tokens), one workgroup a head. Bytes: x and y once (and v, if WRITE).
 #version 460
 #include "common/zinc.glsl"
+#include "common/chain.glsl"
 #include "common/trig.glsl"
 #include "common/kv.glsl"
 layout(constant_id = 2) const uint ADJACENT = 0;
@@ -39,7 +40,7 @@ void write_bytes(uint t, uint first) {
     q8_store(cache_v, row, cols, first + c, v8[0], v8[1]);
 }
 
-void main() {
+void work() {
     uint t = gl_WorkGroupID.y, thread = gl_LocalInvocationID.x, first = gl_WorkGroupID.x * HEAD;
     uint from = t * cols_in + gl_WorkGroupID.x * head_in, to = t * cols + first;
     const bool with_v = WRITE == 1 && FORMAT != KV_Q8;
@@ -48,12 +49,16 @@ void main() {
     float of_x[EACH], weights[EACH], of_v[EACH], frequency[PAIRS];
     [[unroll]] for (uint n = 0; n < EACH; n++) {
         uint i = min(thread + n * WORKGROUP, HEAD - 1);
-        of_x[n] = x.v[from + i];
         weights[n] = NORM == 1 ? norm.v[i] : 1.0;
-        of_v[n] = with_v ? v.v[to + i] : 0.0;
     }
     [[unroll]] for (uint n = 0; n < PAIRS; n++)
         frequency[n] = n_rot > 0 ? frequencies.v[min(thread + n * WORKGROUP, n_rot / 2 - 1)] : 0.0;
+    wait(chain, step);
+    [[unroll]] for (uint n = 0; n < EACH; n++) {
+        uint i = min(thread + n * WORKGROUP, HEAD - 1);
+        of_x[n] = passed(x, from + i);
+        of_v[n] = with_v ? passed(v, to + i) : 0.0;
+    }
     if (t >= n_tokens) return;
     if (with_v) to = slot * cols + first;
     float squares = 0;
@@ -84,4 +89,9 @@ void main() {
         put(to, i, head[i] * inverse);
     }
     if (WRITE == 1 && FORMAT == KV_Q8) write_bytes(t, first);
+}
+
+void main() {
+    work();
+    arrive(chain);
 }

@@ -12,14 +12,14 @@ use zinc_graph::{Graph, fuse};
 
 use crate::arena::Layout;
 use crate::backend::FUSIONS;
-use crate::kernels::attention::{SPLITS_MAX, WORKGROUPS};
+use crate::kernels::attention::SPLITS_MAX;
 use crate::kernels::recurrent::factor_bytes;
 use crate::kernels::rows::{ARGMAX_COLUMNS, ARGMAX_PARTS_MAX};
 use crate::kernels::tiles::slices_bytes_max;
 use crate::memory::TENSOR_ALIGN;
 use crate::scratch::BLOCK_BYTES;
 use crate::step;
-use crate::tuning::{DELTA_CHUNK_ABOVE, DELTA_CHUNK_TOKENS_MAX};
+use crate::tuning::{ATTENTION_WORKGROUPS_MAX, DELTA_CHUNK_ABOVE, DELTA_CHUNK_TOKENS_MAX};
 use crate::weights::values_bytes;
 
 /// Frequency tables of a plan and what drivers round up. 5 kB were counted on lavapipe.
@@ -88,7 +88,7 @@ fn scratch_bytes(graph: &Graph, tokens: u32, outputs: u32) -> u64 {
             }
             Op::Attention(op) => {
                 // All heads of a key head in one workgroup leave the most splits.
-                let splits = (WORKGROUPS / (op.n_kv_heads * tokens)).clamp(1, SPLITS_MAX);
+                let splits = (ATTENTION_WORKGROUPS_MAX / (op.n_kv_heads * tokens)).clamp(1, SPLITS_MAX);
                 if splits > 1 {
                     take(4 * rows * u64::from(op.n_heads) * u64::from(splits) * u64::from(op.head_dim + 2));
                     take(4 * rows * u64::from(op.n_heads));

@@ -56,7 +56,9 @@ pub(crate) fn find(
     let words = 2 + 2 * width as usize * ELEMENTS_MAX;
     let y = Buffer::new(gpu, 4 * words as u64, Place::Readback)?;
     let constants = vec![width, width, side, tokens];
-    let Ok(pipeline) = pipelines.get(&Variant { kernel: Kernel::MatrixPlaces, constants }) else { return Ok(None) };
+    let Ok(pipeline) = pipelines.get(&Variant { kernel: Kernel::MatrixPlaces, constants, links: 0 }) else {
+        return Ok(None);
+    };
     let push = params::MatrixPlaces { y: y.address }.bytes();
     let dispatch = Dispatch { pipeline, push, groups: [1, 1, 1] };
     Commands::new(gpu)?.run_as(Work::Other("the look at where lanes have matrices"), |commands, b| {

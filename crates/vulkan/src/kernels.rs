@@ -23,11 +23,10 @@ use zinc_graph::ops::{Activation, Op};
 use zinc_graph::section::{Node, ResourceId, ValueId, WeightId};
 use zinc_graph::shape::Rows;
 
-use crate::commands::Dispatch;
 use crate::device::Traits;
 use crate::error::Error;
 use crate::params::{Kernel, Params};
-use crate::pipeline::{Pipelines, Variant};
+use crate::pipeline::Variant;
 use crate::scratch::Scratch;
 use crate::tuning::Tuning;
 use crate::weights::{Placed, Resource};
@@ -71,12 +70,31 @@ pub struct Sizes {
 /// Threads of a workgroup in kernels that do not say otherwise.
 const THREADS: u32 = 256;
 
+/// A kernel to be launched, whose pipeline is not made yet.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The kernel and its constants.
+    pub variant: Variant,
+    /// Push constants, 128 bytes at most.
+    pub push: Vec<u8>,
+    /// Workgroups.
+    pub groups: [u32; 3],
+    /// Whether all workgroups know what they do before the phase: with experts they do not.
+    pub is_dense: bool,
+}
+
+impl Launch {
+    /// Makes it a part of the chain; the kernel's first parameter is the link.
+    pub fn link(&mut self, bits: u32, address: u64) {
+        self.variant.links = bits;
+        self.push[..size_of::<u64>()].copy_from_slice(&address.to_le_bytes());
+    }
+}
+
 /// Makes launches.
 pub struct Recorder<'a> {
     /// Addresses.
     pub at: Addresses<'a>,
-    /// Pipelines.
-    pub pipelines: &'a mut Pipelines,
     /// The device.
     pub traits: &'a Traits,
     /// Its entry of the tuning table.
@@ -102,12 +120,11 @@ impl<'a> Recorder<'a> {
     /// A recorder that has launched nothing.
     pub fn new(
         at: Addresses<'a>,
-        pipelines: &'a mut Pipelines,
         (traits, tuning): (&'a Traits, &'a Tuning),
         scratch: &'a mut Scratch,
     ) -> Recorder<'a> {
         let (groups, rounded, has_experts) = (HashMap::new(), Vec::new(), has_experts(at.graph));
-        let mut recorder = Recorder { at, pipelines, traits, tuning, scratch, groups, rounded, has_experts };
+        let mut recorder = Recorder { at, traits, tuning, scratch, groups, rounded, has_experts };
         recorder.find_rounded();
         recorder
     }
@@ -118,7 +135,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// The driver's compiler refuses a kernel, or the op is larger than a kernel takes.
-    pub fn stages(&mut self, index: usize) -> Result<Vec<Vec<Dispatch>>, Error> {
+    pub fn stages(&mut self, index: usize) -> Result<Vec<Vec<Launch>>, Error> {
         let graph = self.at.graph;
         let node = &graph.nodes[index];
         let launch = match node.op {
@@ -209,7 +226,7 @@ impl Recorder<'_> {
         constants: &[u32],
         params: &P,
         groups: [u32; 3],
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         self.launch_as(P::KERNEL, threads, constants, params, groups)
     }
 
@@ -221,7 +238,7 @@ impl Recorder<'_> {
         constants: &[u32],
         params: &P,
         groups: [u32; 3],
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         for (axis, (&n, &most)) in groups.iter().zip(&self.traits.groups_max).enumerate() {
             if n > most {
                 return Err(Error::TooManyGroups { kernel: kernel.stem(), axis, n, most });
@@ -229,8 +246,8 @@ impl Recorder<'_> {
         }
         let mut all = vec![threads, self.traits.subgroup_size];
         all.extend_from_slice(constants);
-        let pipeline = self.pipelines.get(&Variant { kernel, constants: all })?;
-        Ok(Dispatch { pipeline, push: params.bytes(), groups })
+        let variant = Variant { kernel, constants: all, links: 0 };
+        Ok(Launch { variant, push: params.bytes(), groups, is_dense: true })
     }
 }
 

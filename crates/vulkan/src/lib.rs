@@ -3,13 +3,14 @@
 //! Reads like its sibling `metal`: `device`, `memory`, `pipeline`, `commands` wrap the API (`candidate`
 //! and `features` choose a device, `arena` and `upload` bring weights there, `cache` keeps compiled
 //! pipelines, `fragments` finds where lanes have matrices, `lost` says how a device stopped, `markers`
-//! at which op); `kernels` turns ops into launches; `backend` records them. It knows ops, never models
-//! or sequences. Kernels lie in `shaders/`, compiled code in `spv/`.
+//! at which op); `kernels` turns ops into launches, `chain` links those of short steps; `backend` records
+//! them. It knows ops, never models or sequences. Kernels lie in `shaders/`, compiled code in `spv/`.
 
 pub mod arena;
 pub mod backend;
 pub mod cache;
 pub mod candidate;
+pub mod chain;
 pub mod commands;
 pub mod device;
 pub mod error;

@@ -28,7 +28,7 @@ pub fn copy_bandwidth(gpu: &Arc<Gpu>, pipelines: &mut Pipelines, commands: &mut 
     let from = Buffer::new(gpu, COPY_BYTES, Place::Device)?;
     let to = Buffer::new(gpu, COPY_BYTES, Place::Device)?;
     let constants = vec![THREADS, gpu.traits.subgroup_size];
-    let pipeline = pipelines.get(&Variant { kernel: Kernel::CopyFours, constants })?;
+    let pipeline = pipelines.get(&Variant { kernel: Kernel::CopyFours, constants, links: 0 })?;
     let groups = u32::try_from(COPY_BYTES / (THREAD_BYTES * u64::from(THREADS))).unwrap_or(u32::MAX);
     let push = params::CopyFours { x: from.address, y: to.address }.bytes();
     let copy = Dispatch { pipeline, push, groups: [groups, 1, 1] };

@@ -33,6 +33,8 @@ pub type U32s = u64;
 pub type U8s = u64;
 /// Device address of the step buffer.
 pub type Step = u64;
+/// Device address of a link of the chain.
+pub type Chain = u64;
 
 /// What a kernel is launched with.
 pub trait Params {
@@ -112,6 +114,7 @@ macro_rules! params {
 params! {
     Argmax "argmax" { x: F32s, y: U32s, parts: U32s, arrived: U32s, step: Step, cols: u32, rows: u32 }
     Attention "attention" {
+        chain: Chain,
         q: F32s,
         cache_k: U8s,
         cache_v: U8s,
@@ -228,6 +231,7 @@ params! {
     }
     ExpertSum "expert_sum" { x: F32s, weights: F32s, a: F32s, b: F32s, y: F32s, step: Step, width: u32, n_used: u32, rows: u32 }
     Gemm "gemm", GemmDirect "gemm_direct", GemmPlain "gemm_plain" {
+        chain: Chain,
         w: U8s,
         w2: U8s,
         x: F32s,
@@ -252,6 +256,7 @@ params! {
     L2Norm "l2_norm" { x: F32s, y: F32s, step: Step, width: u32, cols: u32, rows: u32, eps: f32, scale: f32 }
     MatrixPlaces "matrix_places" { y: U32s }
     Matvec "matvec" {
+        chain: Chain,
         w: U8s,
         w2: U8s,
         x: F32s,
@@ -275,6 +280,7 @@ params! {
         eps: f32,
     }
     RmsNorm "rms_norm" {
+        chain: Chain,
         x: F32s,
         other: F32s,
         w: F32s,
@@ -288,6 +294,7 @@ params! {
         limit: f32,
     }
     Rope "rope" {
+        chain: Chain,
         x: F32s,
         y: F32s,
         v: F32s,

@@ -20,7 +20,12 @@ pub struct Variant {
     pub kernel: Kernel,
     /// Values of the specialization constants, by id.
     pub constants: Vec<u32>,
+    /// How it is linked to the phases around it: constant `LINKS`.
+    pub links: u32,
 }
+
+/// Id of the constant LINKS in `shaders/common/chain.glsl`.
+const LINKS: u32 = 63;
 
 /// The pipelines made so far.
 pub struct Pipelines {
@@ -62,11 +67,11 @@ impl Pipelines {
             return Ok(*pipeline);
         }
         let module = self.module(variant.kernel)?;
-        let entries: Vec<vk::SpecializationMapEntry> = (0u32..)
-            .zip(&variant.constants)
-            .map(|(id, _)| vk::SpecializationMapEntry::default().constant_id(id).offset(id * 4).size(4))
-            .collect();
-        let data: &[u8] = bytemuck::cast_slice(&variant.constants);
+        let links = (variant.links != 0).then_some((LINKS, variant.links));
+        let (ids, values): (Vec<u32>, Vec<u32>) = (0u32..).zip(variant.constants.iter().copied()).chain(links).unzip();
+        let entry = |(at, &id)| vk::SpecializationMapEntry::default().constant_id(id).offset(at * 4).size(4);
+        let entries: Vec<vk::SpecializationMapEntry> = (0u32..).zip(&ids).map(entry).collect();
+        let data: &[u8] = bytemuck::cast_slice(&values);
         let constants = vk::SpecializationInfo::default().map_entries(&entries).data(data);
         let mut width = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
             .required_subgroup_size(self.gpu.traits.subgroup_size);

@@ -13,10 +13,11 @@ use zinc_graph::section::ValueId;
 use zinc_graph::shape::Elem;
 use zinc_graph::{Batch, Graph, Plan};
 
+use crate::chain::Chain;
 use crate::commands::{Commands, Dispatch};
 use crate::device::Gpu;
 use crate::error::Error;
-use crate::kernels::{Addresses, Recorder, Sizes};
+use crate::kernels::{Addresses, Launch, Recorder, Sizes, has_experts};
 use crate::markers::Marks;
 use crate::memory::{Buffer, Place, TENSOR_ALIGN};
 use crate::pipeline::Pipelines;
@@ -50,6 +51,7 @@ pub struct Recording {
     last: (usize, usize),
     profile: Option<Profile>,
     marks: Option<Marks>,
+    chain: Chain,
     /// The nodes that have a launch in each phase.
     nodes: Vec<Vec<usize>>,
     // What the recorded commands name: frequency tables, memory between launches.
@@ -109,8 +111,10 @@ impl Recording {
         };
         let layout = parts.pipelines.layout;
         let mut scratch = Scratch::new(gpu);
-        let mut recorder = Recorder::new(at, parts.pipelines, (&gpu.traits, parts.tuning), &mut scratch);
-        let Phases { launches: phases, nodes, ended } = phases(&mut recorder, &plan)?;
+        let mut recorder = Recorder::new(at, (&gpu.traits, parts.tuning), &mut scratch);
+        let Phases { mut launches, nodes, ended } = phases(&mut recorder, &plan)?;
+        let chain = chain(&parts, &graph, bucket.tokens, &mut launches)?;
+        let phases = with_pipelines(parts.pipelines, launches)?;
         scratch.clear(parts.commands)?;
         let profile = |()| Profile::new(gpu, &graph, parts.weights, &ended, bucket.tokens, parts.state.kv_format);
         let profile = parts.is_profiled.then_some(()).map(profile).transpose()?;
@@ -124,6 +128,7 @@ impl Recording {
         });
         let script = Script {
             phases: &phases,
+            chain: &chain,
             layout,
             profile: profile.as_ref(),
             marks: marks.as_ref(),
@@ -148,6 +153,7 @@ impl Recording {
             last,
             profile,
             marks,
+            chain,
             nodes,
             _tables: tables.buffers,
             _scratch: scratch,
@@ -175,11 +181,12 @@ impl Recording {
     /// Longer block tables than the step buffer has room for.
     pub fn write_batch(&mut self, batch: &Batch, n_pages: u32) -> Result<(), BackendError> {
         let capacity = self.options.bucket.tokens;
+        let number = self.chain.next_step();
         let view_bytes = usize::try_from(self.view_bytes).unwrap_or(usize::MAX);
         let views = self.step.bytes_mut().map(|bytes| bytes.chunks_exact_mut(view_bytes));
         let mut groups = [PageGroup::Full, PageGroup::Window].into_iter();
         let fits = views.is_some_and(|mut views| {
-            views.all(|view| groups.next().is_some_and(|group| step::write(view, batch, group, capacity)))
+            views.all(|view| groups.next().is_some_and(|group| step::write(view, batch, group, capacity, number)))
         });
         if !fits {
             let what = "place in the step buffer for a block table of";
@@ -265,12 +272,13 @@ fn cut(parts: &Parts<'_>, graph: &Graph, nodes: &[Vec<usize>], n_tokens: u32) ->
     (ranges, labels)
 }
 
-/// Launches between two barriers.
+/// Launches that run side by side.
 type Phase = Vec<Dispatch>;
 
 /// All that a step's commands are made of.
 struct Script<'a> {
     phases: &'a [Phase],
+    chain: &'a Chain,
     layout: vk::PipelineLayout,
     profile: Option<&'a Profile>,
     marks: Option<&'a Marks>,
@@ -291,7 +299,9 @@ impl Script<'_> {
             for index in part.clone() {
                 self.phases[index].iter().for_each(|dispatch| commands.dispatch(b, self.layout, dispatch));
                 self.profile.inspect(|profile| profile.mark(b, index));
-                commands.barrier(b);
+                if index + 1 == part.end || !self.chain.is_linked(index + 1) {
+                    commands.barrier(b);
+                }
                 self.marks.inspect(|marks| marks.mark(b, index + 1));
             }
             if part.end < self.phases.len() {
@@ -305,10 +315,10 @@ impl Script<'_> {
     }
 }
 
-/// A step between its barriers: one entry of each list for a phase.
+/// A step, phase by phase: one entry of each list for a phase.
 #[derive(Default)]
 struct Phases {
-    launches: Vec<Phase>,
+    launches: Vec<Vec<Launch>>,
     /// Nodes that have a stage there.
     nodes: Vec<Vec<usize>>,
     /// Nodes that have their last stage there.
@@ -332,6 +342,23 @@ fn phases(recorder: &mut Recorder<'_>, plan: &Plan) -> Result<Phases, Error> {
         }
     }
     Ok(phases)
+}
+
+/// Links the phases of a step of so many tokens where that is known to pay: with experts it was not measured. What is told of each
+/// phase alone needs barriers.
+fn chain(parts: &Parts<'_>, graph: &Graph, tokens: u32, phases: &mut [Vec<Launch>]) -> Result<Chain, Error> {
+    let is_short = tokens <= parts.tuning.chain_most && !has_experts(graph);
+    match is_short && !parts.is_profiled && !parts.is_marked {
+        true => Chain::link(parts.gpu, phases),
+        false => Ok(Chain::none(phases.len())),
+    }
+}
+
+fn with_pipelines(pipelines: &mut Pipelines, phases: Vec<Vec<Launch>>) -> Result<Vec<Phase>, Error> {
+    let mut ready = |launch: Launch| {
+        Ok(Dispatch { pipeline: pipelines.get(&launch.variant)?, push: launch.push, groups: launch.groups })
+    };
+    phases.into_iter().map(|phase| phase.into_iter().map(&mut ready).collect()).collect()
 }
 
 /// Integer outputs and where each goes in the readback buffer; and that buffer's size.

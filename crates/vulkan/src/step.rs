@@ -1,6 +1,6 @@
 //! The step buffer: a batch as kernels see it, in mapped memory.
 //!
-//! Eight words (tokens, outputs, sequences, pages in a row, where the block tables begin), then one record of eight words for each
+//! Eight words (tokens, outputs, sequences, pages in a row, where the block tables begin, the step's number), then one record of eight words for each
 //! token, output and sequence of that number, as `shaders/common/zinc.glsl` reads them, then the block tables. A token's record lies
 //! where a kernel knows it to be before it has read anything: what it reads first it reads all at once.
 //!
@@ -19,9 +19,9 @@ pub fn bytes(capacity: u32, table_entries: u64) -> u64 {
     4 * (HEADER as u64 + RECORD as u64 * (u64::from(capacity) + 1) + table_entries)
 }
 
-/// Writes a batch that was validated against the plan's limits, with its places in the pages of `group`; false if there is
-/// too little room for block tables.
-pub fn write(bytes: &mut [u8], batch: &Batch, group: PageGroup, capacity: u32) -> bool {
+/// Writes a batch that was validated against the plan's limits, with its places in the pages of `group`, as step `number` of its plan; false if there
+/// is too little room for block tables.
+pub fn write(bytes: &mut [u8], batch: &Batch, group: PageGroup, capacity: u32, number: u32) -> bool {
     let places = batch.places(group);
     let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);
     let n = capacity as usize;
@@ -31,12 +31,13 @@ pub fn write(bytes: &mut [u8], batch: &Batch, group: PageGroup, capacity: u32) -
         return false;
     }
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    words[..5].copy_from_slice(&[
+    words[..6].copy_from_slice(&[
         count(batch.n_tokens()),
         count(batch.n_outputs()),
         count(batch.n_seqs()),
         batch.pages_max,
         count(tables - HEADER),
+        number,
     ]);
     let n_records = batch.n_tokens().max(batch.query_start.len()).max(batch.n_outputs());
     let of = |array: &[u32], i: usize| array.get(i).copied().unwrap_or(0);

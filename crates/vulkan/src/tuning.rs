@@ -92,6 +92,9 @@ pub(crate) const DELTA_CHUNK_TOKENS_MAX: u32 = 16;
 /// Tokens that a sequence may have in a step to be taken token by token, in every family.
 pub(crate) const DELTA_CHUNK_ABOVE: u32 = 32;
 
+/// Workgroups that any family's attention asks for: `footprint` counts the parts of so many.
+pub(crate) const ATTENTION_WORKGROUPS_MAX: u32 = 512;
+
 /// What a family of GPUs runs best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -133,12 +136,17 @@ pub struct Tuning {
     pub fragment: Option<Fragment>,
     /// As `gemm_above`, for products with experts, counted in tokens.
     pub expert_gemm_above: u32,
+    /// Steps of up to this many tokens have phases that follow each other without a barrier; 0 where it is not known that workgroups
+    /// begin in the order of their commands.
+    pub chain_most: u32,
     /// Whether matrix cores are used where there are any.
     pub matrix_cores: bool,
     /// Tiles of the matrix-matrix kernel: for up to 16 tokens, up to 32, up to 64, and for more.
     pub tiles: [Tile; 4],
     /// Tokens that a sequence may have in a step to be left to the kernel for few queries.
     pub attention_few: u32,
+    /// Its workgroups in a step, about: the keys of few tokens are cut into parts for as many.
+    pub attention_workgroups: u32,
     /// Threads of a workgroup of that kernel, and in steps of so few tokens that they leave the device idle.
     pub attention_threads: u32,
     /// In steps of few tokens.
@@ -178,6 +186,8 @@ impl Tuning {
             direct: [direct([4, 4], [4, 4]); 3],
             fragment: None,
             expert_gemm_above: 32,
+            // Known of no such card.
+            chain_most: 0,
             matrix_cores: true,
             tiles: const {
                 tiles([
@@ -190,6 +200,7 @@ impl Tuning {
                 ])
             },
             attention_few: 8,
+            attention_workgroups: ATTENTION_WORKGROUPS_MAX,
             attention_threads: 128,
             attention_threads_few: 512,
             attention_keys: 128,
@@ -212,6 +223,8 @@ impl Tuning {
                 },
                 // Two pairs of subgroups that share columns, so that tests see several of both.
                 direct: [direct([4, 2], [4, 2]); 3],
+                // They run one launch after the other.
+                chain_most: 8,
                 integer_dot: false,
                 attention_threads_few: 64,
                 attention_threads: 64,
@@ -248,6 +261,11 @@ impl Tuning {
             attention_keys: 64,
             // 1, 2, 4 sequences: 333, 536, 711 with these, 330, 523, 695 with 128.
             attention_keys_few: 256,
+            // Qwen3-8B, 1, 2, 4, 8, 16 sequences: 375, 661, 1,339, 2,223, 2,793 with all linked, 387, 636, 1,217, 2,149, 3,047 with
+            // barriers; one sequence without links between its products and with fewer workgroups of attention 393 and 391.
+            chain_most: 8,
+            // At 8,192 tokens 1 and 4 sequences: 291 and 653 with these, 266 and 624 with 512.
+            attention_workgroups: 256,
             matvec_rows: 1,
             matvec_rows_gated: 1,
             matvec_threads: 512,
@@ -319,6 +337,11 @@ impl Tuning {
             self.delta_chunk = DeltaChunk { tokens, lanes, rows, threads };
             return Ok(());
         }
+        if name == "chain_most" {
+            let [most] = numbers[..] else { return Err(format!("`{name}` takes one number")) };
+            self.chain_most = most;
+            return Ok(());
+        }
         let place: &mut [u32] = match name {
             "matvec_rows" => std::slice::from_mut(&mut self.matvec_rows),
             "matvec_rows_short" => std::slice::from_mut(&mut self.matvec_rows_short),
@@ -331,6 +354,7 @@ impl Tuning {
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
+            "attention_workgroups" => std::slice::from_mut(&mut self.attention_workgroups),
             "attention_few" => std::slice::from_mut(&mut self.attention_few),
             "attention_threads" => std::slice::from_mut(&mut self.attention_threads),
             "attention_threads_few" => std::slice::from_mut(&mut self.attention_threads_few),
@@ -438,6 +462,8 @@ mod tests {
         let mut tuning = Tuning::of(&traits(NVIDIA));
         tuning.set("direct_8=8x2x4x1").unwrap();
         assert_eq!(tuning.direct[1], direct([8, 2], [4, 1]));
+        tuning.set("chain_most=0").unwrap();
+        assert_eq!(tuning.chain_most, 0);
         let before = tuning;
         for wrong in [
             "direct_8=8x16x4x4",
@@ -445,6 +471,7 @@ mod tests {
             "direct_8=8x2",
             "direct_8=0x0x0x0",
             "direct_most=17",
+            "chain_most=1x2",
             "direct_9=1",
             "tile_16=1",
         ] {

@@ -135,8 +135,39 @@ pub(super) fn cases() -> Vec<Case> {
             );
         }
     }
+    cases.extend(layers());
     cases
 }
+
+/// Layers one behind the other: a backend may let the ops of a short step follow each other without waiting for the whole device.
+fn layers() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for n_tokens in [1, 2, 5, 8] {
+        let name = format!("matmul/layers/Q4_K/{n_tokens}");
+        cases.push(Case::new(name, 1e-4).dtype(DType::Q4_K).tokens(n_tokens).build(|b| {
+            let mut x = b.input(Shape::tokens(256));
+            for [norm, gate, up, down] in LAYERS {
+                let norm = b.vector(norm, 256);
+                let y = b.rms_norm(x, norm, 1e-6);
+                let (gate, up, down) = (b.matrix(gate, 256, 512), b.matrix(up, 256, 512), b.matrix(down, 512, 256));
+                let (g, u) = (b.matmul(y, gate), b.matmul(y, up));
+                let h = b.glu(g, u, Activation::Silu);
+                let d = b.matmul(h, down);
+                x = b.add(x, d);
+            }
+            b.output(x);
+        }));
+    }
+    cases
+}
+
+/// Norm, gate, up and down of layers one behind the other.
+const LAYERS: [[&str; 4]; 4] = [
+    ["norm 0", "gate 0", "up 0", "down 0"],
+    ["norm 1", "gate 1", "up 1", "down 1"],
+    ["norm 2", "gate 2", "up 2", "down 2"],
+    ["norm 3", "gate 3", "up 3", "down 3"],
+];
 
 /// Long rows and few of them: a backend may cut the sums into slices.
 fn long_rows() -> Vec<Case> {

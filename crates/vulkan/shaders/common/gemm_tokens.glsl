@@ -30,6 +30,6 @@ void write(uint o, uint n, float v, uint rounded) {
     if (o >= n_out || n >= count) return;
     uint at = row_of(n) * n_out + o;
     if (EPILOGUE == 1) v += other.v[(EXPERTS == 0 ? 0 : expert * n_out) + o];
-    if (EPILOGUE == 2) v += other.v[at];
+    if (EPILOGUE == 2) v += passed(other, at);
     put1(rounded, y, at, v);
 }

@@ -7,6 +7,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -33,7 +34,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Ste
     uint n_seqs;
     uint pages_max;
     uint tables;
-    uint unused[3];
+    uint number; // of the step, among those of its plan, from 1
+    uint unused[2];
     uint v[];
 };
 const uint PAGE_TOKENS = 16;

@@ -4,10 +4,10 @@ use zinc_graph::backend::KvFormat;
 use zinc_graph::ops::{Attention, KvWrite, NormRope, RmsNorm, Rope, RopeKvWrite, RopeMode, Slice};
 use zinc_graph::section::Node;
 
-use super::{Recorder, THREADS};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, THREADS};
 use crate::error::Error;
 use crate::params;
+use crate::tuning::ATTENTION_WORKGROUPS_MAX;
 
 /// Threads that share a head when it is rotated.
 const ROPE_THREADS: u32 = 64;
@@ -26,22 +26,21 @@ const TOKENS_IDLE: u32 = 4;
 const TILES_SUBGROUPS: u32 = 4;
 const TILES_KEYS: u32 = 32;
 const TILES_HEAD_MAX: u32 = 256;
-/// Workgroups that fill a large GPU, and parts that the keys of a token are cut into at most.
-pub(crate) const WORKGROUPS: u32 = 512;
+/// Parts that the keys of a token are cut into at most.
 pub(crate) const SPLITS_MAX: u32 = 64;
 /// Bytes of shared memory for maxima and sums of subgroups or parts.
 const SHARED_LEAVE: u32 = 4096;
 
 impl Recorder<'_> {
-    pub(super) fn rope(&mut self, node: &Node, index: usize, op: &Rope) -> Result<Dispatch, Error> {
+    pub(super) fn rope(&mut self, node: &Node, index: usize, op: &Rope) -> Result<Launch, Error> {
         self.rotate(node, index, op, (None, None), None)
     }
 
-    pub(super) fn norm_rope(&mut self, node: &Node, index: usize, op: &NormRope) -> Result<Dispatch, Error> {
+    pub(super) fn norm_rope(&mut self, node: &Node, index: usize, op: &NormRope) -> Result<Launch, Error> {
         self.rotate(node, index, &op.rope, (op.slice, Some(op.norm)), None)
     }
 
-    pub(super) fn rope_kv_write(&mut self, node: &Node, index: usize, op: &RopeKvWrite) -> Result<Dispatch, Error> {
+    pub(super) fn rope_kv_write(&mut self, node: &Node, index: usize, op: &RopeKvWrite) -> Result<Launch, Error> {
         self.rotate(node, index, &op.rope, (None, op.norm), Some(op.write))
     }
 
@@ -52,7 +51,7 @@ impl Recorder<'_> {
         op: &Rope,
         (slice, norm): (Option<Slice>, Option<RmsNorm>),
         write: Option<KvWrite>,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         if op.head_dim > HEAD_DIM_MAX {
             return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
         }
@@ -64,6 +63,7 @@ impl Recorder<'_> {
         };
         let (cache_k, cache_v) = if write.is_some() { self.resource(node.resource) } else { (0, 0) };
         let params = params::Rope {
+            chain: 0,
             x: self.value(x) + 4 * u64::from(offset),
             y: if write.is_some() { 0 } else { self.output(node, 0) },
             v: if write.is_some() { self.input(node, 1) } else { 0 },
@@ -86,7 +86,7 @@ impl Recorder<'_> {
         self.launch(threads, &constants, &params, [cols / op.head_dim, self.at.bucket.tokens, 1])
     }
 
-    pub(super) fn kv_write(&mut self, node: &Node, op: KvWrite) -> Result<Dispatch, Error> {
+    pub(super) fn kv_write(&mut self, node: &Node, op: KvWrite) -> Result<Launch, Error> {
         let (cache_k, cache_v) = self.resource(node.resource);
         let width = op.n_kv_heads * op.head_dim;
         let (k, v) = (self.input(node, 0), self.input(node, 1));
@@ -98,7 +98,7 @@ impl Recorder<'_> {
     }
 
     /// One kernel for sequences with few tokens in the step and one for the others, side by side.
-    pub(super) fn attention(&mut self, node: &Node, op: &Attention) -> Result<Vec<Dispatch>, Error> {
+    pub(super) fn attention(&mut self, node: &Node, op: &Attention) -> Result<Vec<Launch>, Error> {
         let tile = self
             .tuning
             .matrix_side(self.traits)
@@ -113,7 +113,7 @@ impl Recorder<'_> {
         }
     }
 
-    fn attention_tiles(&mut self, node: &Node, op: &Attention, tile: u32, few: u32) -> Result<Dispatch, Error> {
+    fn attention_tiles(&mut self, node: &Node, op: &Attention, tile: u32, few: u32) -> Result<Launch, Error> {
         let (cache_k, cache_v) = self.resource(node.resource);
         let sinks = self.optional_weight(node, 0);
         let params = params::AttentionTiles {
@@ -149,7 +149,7 @@ impl Recorder<'_> {
         self.launch(threads, &constants[..n_named], &params, [op.n_heads, tiles, 1])
     }
 
-    fn attention_rows(&mut self, node: &Node, op: &Attention, few: u32) -> Result<Dispatch, Error> {
+    fn attention_rows(&mut self, node: &Node, op: &Attention, few: u32) -> Result<Launch, Error> {
         if op.head_dim > HEAD_DIM_MAX {
             return Err(Error::TooWide { op: node.op.name(), what: "head", n: op.head_dim, most: HEAD_DIM_MAX });
         }
@@ -171,7 +171,8 @@ impl Recorder<'_> {
         };
         let at_once = (1..=per_kv).rev().find(|n| per_kv.is_multiple_of(*n) && n * pieces <= pieces_max).unwrap_or(1);
         let blocks = op.n_heads / at_once;
-        let splits = (WORKGROUPS / (blocks * tokens)).clamp(1, SPLITS_MAX);
+        let workgroups = tuning.attention_workgroups.min(ATTENTION_WORKGROUPS_MAX);
+        let splits = (workgroups / (blocks * tokens)).clamp(1, SPLITS_MAX);
         let (mut parts, mut arrived) = (0, 0);
         if splits > 1 {
             let n = u64::from(tokens) * u64::from(op.n_heads) * u64::from(splits);
@@ -179,6 +180,7 @@ impl Recorder<'_> {
             arrived = self.scratch.reserve(4 * u64::from(tokens * blocks))?;
         }
         let params = params::Attention {
+            chain: 0,
             q: self.input(node, 0),
             cache_k,
             cache_v,

@@ -4,8 +4,7 @@ use zinc_graph::section::ValueId;
 
 use super::matmul::{Product, has_super_blocks, is_float};
 use super::tiles::SHARED_LEAVE;
-use super::{Recorder, UNIT};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, UNIT};
 use crate::error::Error;
 use crate::fragments::Fragment;
 use crate::params::Kernel;
@@ -52,7 +51,7 @@ impl Recorder<'_> {
     }
 
     /// The launch of `gemm_direct.comp` for a product without experts and norm.
-    pub(super) fn gemm_direct(&mut self, p: &Product, way: DirectWay) -> Result<Dispatch, Error> {
+    pub(super) fn gemm_direct(&mut self, p: &Product, way: DirectWay) -> Result<Launch, Error> {
         let DirectWay { fragment, workgroup: Direct { subgroups, split }, tokens, wide } = way;
         let (activation, ..) = p.activation_words();
         let Fragment { side, columns, .. } = fragment;

@@ -4,14 +4,13 @@ use zinc_graph::ops::Router;
 use zinc_graph::section::Node;
 
 use super::matmul::Groups;
-use super::{Recorder, THREADS};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, THREADS};
 use crate::error::Error;
 use crate::params;
 
 impl Recorder<'_> {
     /// The choice; and for many tokens the slots sorted by expert, for the products that follow.
-    pub(super) fn router(&mut self, node: &Node, op: Router) -> Result<Vec<Vec<Dispatch>>, Error> {
+    pub(super) fn router(&mut self, node: &Node, op: Router) -> Result<Vec<Vec<Launch>>, Error> {
         let choice = self.choice(node, op)?;
         let rows = self.rows(node.inputs.as_slice()[0]);
         if rows.most <= self.tuning.expert_gemm_above {
@@ -37,7 +36,7 @@ impl Recorder<'_> {
         Ok(vec![vec![choice], vec![sorted]])
     }
 
-    fn choice(&mut self, node: &Node, op: Router) -> Result<Dispatch, Error> {
+    fn choice(&mut self, node: &Node, op: Router) -> Result<Launch, Error> {
         let logits = node.inputs.as_slice()[0];
         let scale = self.optional_weight(node, 0);
         let rows = self.rows(logits);
@@ -54,7 +53,7 @@ impl Recorder<'_> {
         self.launch(self.traits.subgroup_size, &constants, &params, [1, rows.most, 1])
     }
 
-    pub(super) fn expert_sum(&mut self, node: &Node, n_used: u32) -> Result<Dispatch, Error> {
+    pub(super) fn expert_sum(&mut self, node: &Node, n_used: u32) -> Result<Launch, Error> {
         let y = node.outputs.as_slice()[0];
         let (width, rows) = (self.cols(y), self.rows(y));
         let more = &node.inputs.as_slice()[2..];

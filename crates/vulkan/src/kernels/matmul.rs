@@ -8,8 +8,7 @@ use zinc_gguf::DType;
 use zinc_graph::ops::{Activation, ExpertMatmul, ExpertMatmulGlu, RmsNorm};
 use zinc_graph::section::{Node, ValueId, WeightId};
 
-use super::{Recorder, activation_words, row_bytes};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, activation_words, row_bytes};
 use crate::error::Error;
 use crate::params;
 use crate::weights::Placed;
@@ -101,23 +100,23 @@ pub(super) fn is_float(dtype: DType) -> bool {
 }
 
 impl Recorder<'_> {
-    pub(super) fn matmul(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn matmul(&mut self, node: &Node) -> Result<Launch, Error> {
         match self.optional_weight(node, 1) {
             0 => self.product_of(node, Epilogue::Plain, 0, None, None),
             bias => self.product_of(node, Epilogue::Bias, bias, None, None),
         }
     }
 
-    pub(super) fn matmul_add(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn matmul_add(&mut self, node: &Node) -> Result<Launch, Error> {
         let residual = self.input(node, 1);
         self.product_of(node, Epilogue::Add, residual, None, None)
     }
 
-    pub(super) fn matmul_glu(&mut self, node: &Node, activation: Activation) -> Result<Dispatch, Error> {
+    pub(super) fn matmul_glu(&mut self, node: &Node, activation: Activation) -> Result<Launch, Error> {
         self.product_of(node, Epilogue::Glu, 0, Some(activation), None)
     }
 
-    pub(super) fn norm_matmul(&mut self, node: &Node, norm: RmsNorm) -> Result<Dispatch, Error> {
+    pub(super) fn norm_matmul(&mut self, node: &Node, norm: RmsNorm) -> Result<Launch, Error> {
         match self.optional_weight(node, 2) {
             0 => self.product_of(node, Epilogue::Plain, 0, None, Some(norm)),
             bias => self.product_of(node, Epilogue::Bias, bias, None, Some(norm)),
@@ -129,7 +128,7 @@ impl Recorder<'_> {
         node: &Node,
         norm: RmsNorm,
         activation: Activation,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         self.product_of(node, Epilogue::Glu, 0, Some(activation), Some(norm))
     }
 
@@ -140,7 +139,7 @@ impl Recorder<'_> {
         other: u64,
         activation: Option<Activation>,
         norm: Option<RmsNorm>,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
         let matrices = &node.weights.as_slice()[usize::from(norm.is_some())..];
         let w = self.weight(matrices[0]);
@@ -169,7 +168,7 @@ impl Recorder<'_> {
         })
     }
 
-    pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Dispatch, Error> {
+    pub(super) fn expert_matmul(&mut self, node: &Node, op: ExpertMatmul) -> Result<Launch, Error> {
         let product = self.product_of_experts(node, op, node.weights.as_slice());
         self.product(&product)
     }
@@ -200,7 +199,7 @@ impl Recorder<'_> {
     }
 
     /// For steps of few tokens: `Vulkan` does not fuse it where the slots are sorted by expert.
-    pub(super) fn expert_matmul_glu(&mut self, node: &Node, p: ExpertMatmulGlu) -> Result<Dispatch, Error> {
+    pub(super) fn expert_matmul_glu(&mut self, node: &Node, p: ExpertMatmulGlu) -> Result<Launch, Error> {
         let (op, weights) = (p.product, p.product_weights(node.weights.as_slice()));
         let w = self.weight(weights[0]);
         let address = |i: usize| weights.get(i).map_or(0, |bias: &WeightId| self.weight(*bias).address);
@@ -223,7 +222,7 @@ impl Recorder<'_> {
         self.product(&product)
     }
 
-    fn product(&mut self, p: &Product) -> Result<Dispatch, Error> {
+    fn product(&mut self, p: &Product) -> Result<Launch, Error> {
         let groups = p.ids.and_then(|ids| self.groups.get(&ids).copied());
         if groups.is_some() {
             return self.gemm(p, groups);
@@ -248,6 +247,7 @@ impl Recorder<'_> {
     pub(super) fn gemm_params(&self, p: &Product) -> Result<params::Gemm, Error> {
         let (rows, (_, alpha, limit)) = (self.rows(p.x), p.activation_words());
         Ok(params::Gemm {
+            chain: 0,
             w: p.w.address,
             w2: p.w2.address,
             x: self.value(p.x),

@@ -3,8 +3,7 @@
 use zinc_gguf::DType;
 
 use super::matmul::{Experts, Product, has_super_blocks, is_float};
-use super::{Recorder, UNIT, row_bytes};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, UNIT, row_bytes};
 use crate::error::Error;
 use crate::params;
 
@@ -46,10 +45,11 @@ fn lanes_of(n_items: u32, width: u32) -> u32 {
 
 impl Recorder<'_> {
     /// The launch of `matvec.comp`.
-    pub(super) fn matvec(&mut self, p: &Product) -> Result<Dispatch, Error> {
+    pub(super) fn matvec(&mut self, p: &Product) -> Result<Launch, Error> {
         let (activation, alpha, limit) = p.activation_words();
         let rows = self.rows(p.x);
         let params = params::Matvec {
+            chain: 0,
             w: p.w.address,
             w2: p.w2.address,
             x: self.value(p.x),
@@ -78,7 +78,8 @@ impl Recorder<'_> {
         constants.extend([p.w2.constant(), u32::from(p.norm.is_some()), shape.units, u32::from(self.is_integer(p))]);
         constants.extend([u32::from(shape.resident), shape.lanes, shape.wide, shape.parts]);
         constants.extend([u32::from(shape.exact), shape.ahead, u32::from(self.tuning.matvec_hold)]);
-        self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])
+        let launch = self.launch(shape.threads, &constants, &params, [shape.workgroups, shape.launch_rows, 1])?;
+        Ok(Launch { is_dense: p.experts == Experts::None, ..launch })
     }
 
     /// How the matrix-vector kernel makes `p` for at most `n_rows` rows of x.

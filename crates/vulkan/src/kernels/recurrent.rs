@@ -3,8 +3,7 @@
 use zinc_graph::ops::{Conv1d, DeltaNet, NormDeltaNet, Slice};
 use zinc_graph::section::Node;
 
-use super::{Recorder, THREADS, activation_words};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, THREADS, activation_words};
 use crate::device::Traits;
 use crate::error::Error;
 use crate::params;
@@ -22,7 +21,7 @@ const DELTA_THREADS_MAX: u32 = 512;
 const SHARED_LEAVE: u32 = 1024;
 
 impl Recorder<'_> {
-    pub(super) fn conv1d(&mut self, node: &Node, op: Conv1d) -> Result<Dispatch, Error> {
+    pub(super) fn conv1d(&mut self, node: &Node, op: Conv1d) -> Result<Launch, Error> {
         let params = params::Conv1d {
             x: self.input(node, 0),
             taps: self.optional_weight(node, 0),
@@ -35,7 +34,7 @@ impl Recorder<'_> {
         self.launch(THREADS, &[op.n_taps, u32::from(op.silu)], &params, groups)
     }
 
-    pub(super) fn delta_gates(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn delta_gates(&mut self, node: &Node) -> Result<Launch, Error> {
         let alpha = node.inputs.as_slice()[0];
         let (n_heads, rows) = (self.cols(alpha), self.rows(alpha));
         let params = params::DeltaGates {
@@ -52,7 +51,7 @@ impl Recorder<'_> {
         self.launch(64, &[], &params, [n_heads.div_ceil(64), rows.most, 1])
     }
 
-    pub(super) fn delta_net(&mut self, node: &Node, op: DeltaNet) -> Result<Vec<Vec<Dispatch>>, Error> {
+    pub(super) fn delta_net(&mut self, node: &Node, op: DeltaNet) -> Result<Vec<Vec<Launch>>, Error> {
         let params = params::DeltaNet {
             q: self.input(node, 0),
             k: self.input(node, 1),
@@ -79,7 +78,7 @@ impl Recorder<'_> {
         self.launch_delta(op, &params, [0, 0, 0])
     }
 
-    pub(super) fn norm_delta_net(&mut self, node: &Node, p: &NormDeltaNet) -> Result<Vec<Vec<Dispatch>>, Error> {
+    pub(super) fn norm_delta_net(&mut self, node: &Node, p: &NormDeltaNet) -> Result<Vec<Vec<Launch>>, Error> {
         let op = p.rule;
         let row = self.input(node, 0);
         let at = |slice: Slice| row + 4 * u64::from(slice.offset);
@@ -117,7 +116,7 @@ impl Recorder<'_> {
         op: DeltaNet,
         params: &params::DeltaNet,
         constants: [u32; 3],
-    ) -> Result<Vec<Vec<Dispatch>>, Error> {
+    ) -> Result<Vec<Vec<Launch>>, Error> {
         let few = self.tuning.delta_chunk_above;
         // Steps of so few tokens that the gate is taken along have no chunks.
         if constants[1] == 1 || self.at.bucket.tokens <= few {
@@ -134,7 +133,7 @@ impl Recorder<'_> {
         params: &params::DeltaNet,
         [norm, glu, activation]: [u32; 3],
         most: u32,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         let lanes = DELTA_LANES.min(self.traits.subgroup_size);
         let (mut threads, mut rows) = (DELTA_THREADS, DELTA_ROWS);
         if glu == 1 {
@@ -156,7 +155,7 @@ impl Recorder<'_> {
         params: &params::DeltaNet,
         norm: u32,
         few: u32,
-    ) -> Result<[Dispatch; 2], Error> {
+    ) -> Result<[Launch; 2], Error> {
         let cut = Cut::new(self.tuning.delta_chunk, op, self.traits);
         let tokens = self.at.bucket.tokens;
         let seqs = self.at.bucket.seqs.min(tokens / (few + 1));

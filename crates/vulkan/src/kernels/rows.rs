@@ -3,8 +3,7 @@
 use zinc_graph::ops::{Activation, L2Norm, RmsNorm, Slice, SliceGlu};
 use zinc_graph::section::Node;
 
-use super::{Recorder, THREADS, UNIT, activation_words, row_bytes};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, THREADS, UNIT, activation_words, row_bytes};
 use crate::error::Error;
 use crate::params;
 
@@ -34,7 +33,7 @@ struct Operands {
 }
 
 impl Recorder<'_> {
-    pub(super) fn embed(&mut self, node: &Node, scale: f32) -> Result<Dispatch, Error> {
+    pub(super) fn embed(&mut self, node: &Node, scale: f32) -> Result<Launch, Error> {
         let y = node.outputs.as_slice()[0];
         let width = self.cols(y);
         let table = self.weight(node.weights.as_slice()[0]);
@@ -45,15 +44,15 @@ impl Recorder<'_> {
     }
 
     /// Plain, or of the sum of two inputs, which is kept.
-    pub(super) fn rms_norm(&mut self, node: &Node, op: RmsNorm, add: bool) -> Result<Dispatch, Error> {
+    pub(super) fn rms_norm(&mut self, node: &Node, op: RmsNorm, add: bool) -> Result<Launch, Error> {
         self.norm(node, op, add, None)
     }
 
-    pub(super) fn norm_glu(&mut self, node: &Node, op: RmsNorm, activation: Activation) -> Result<Dispatch, Error> {
+    pub(super) fn norm_glu(&mut self, node: &Node, op: RmsNorm, activation: Activation) -> Result<Launch, Error> {
         self.norm(node, op, false, Some(activation))
     }
 
-    fn norm(&mut self, node: &Node, op: RmsNorm, add: bool, glu: Option<Activation>) -> Result<Dispatch, Error> {
+    fn norm(&mut self, node: &Node, op: RmsNorm, add: bool, glu: Option<Activation>) -> Result<Launch, Error> {
         let x = node.inputs.as_slice()[0];
         let (cols, rows) = (self.cols(x), self.rows(x));
         let w = self.optional_weight(node, 0);
@@ -64,6 +63,7 @@ impl Recorder<'_> {
         let other = if glu.is_some() { self.input(node, 1) } else { other };
         let (activation, alpha, limit) = glu.map_or((0, 0.0, 0.0), activation_words);
         let params = params::RmsNorm {
+            chain: 0,
             x: self.value(x),
             other,
             w,
@@ -81,7 +81,7 @@ impl Recorder<'_> {
         self.launch(self.norm_threads(op.width), &constants, &params, [cols / op.width, rows.most, 1])
     }
 
-    pub(super) fn l2_norm(&mut self, node: &Node, op: L2Norm) -> Result<Dispatch, Error> {
+    pub(super) fn l2_norm(&mut self, node: &Node, op: L2Norm) -> Result<Launch, Error> {
         let x = node.inputs.as_slice()[0];
         let (cols, rows) = (self.cols(x), self.rows(x));
         let params = params::L2Norm {
@@ -106,38 +106,38 @@ impl Recorder<'_> {
         }
     }
 
-    pub(super) fn add(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn add(&mut self, node: &Node) -> Result<Launch, Error> {
         let b = self.input(node, 1);
         self.elementwise(node, Function::Add, Operands { b, activation: 0, alpha: 0.0, limit: 0.0 })
     }
 
-    pub(super) fn glu(&mut self, node: &Node, activation: Activation) -> Result<Dispatch, Error> {
+    pub(super) fn glu(&mut self, node: &Node, activation: Activation) -> Result<Launch, Error> {
         let (activation, alpha, limit) = activation_words(activation);
         let b = self.input(node, 1);
         self.elementwise(node, Function::Glu, Operands { b, activation, alpha, limit })
     }
 
-    pub(super) fn slice_glu(&mut self, node: &Node, op: SliceGlu) -> Result<Dispatch, Error> {
+    pub(super) fn slice_glu(&mut self, node: &Node, op: SliceGlu) -> Result<Launch, Error> {
         let (activation, alpha, limit) = activation_words(op.glu.activation);
         let b = self.input(node, 1);
         self.elementwise_of(node, Function::Glu, Operands { b, activation, alpha, limit }, Some(op.slice))
     }
 
-    pub(super) fn softcap(&mut self, node: &Node, cap: f32) -> Result<Dispatch, Error> {
+    pub(super) fn softcap(&mut self, node: &Node, cap: f32) -> Result<Launch, Error> {
         self.elementwise(node, Function::Softcap, Operands { b: 0, activation: 0, alpha: 0.0, limit: cap })
     }
 
-    pub(super) fn scale(&mut self, node: &Node, factor: f32) -> Result<Dispatch, Error> {
+    pub(super) fn scale(&mut self, node: &Node, factor: f32) -> Result<Launch, Error> {
         let b = self.optional_weight(node, 0);
         self.elementwise(node, Function::Scale, Operands { b, activation: 0, alpha: factor, limit: 0.0 })
     }
 
-    pub(super) fn gate_rows(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn gate_rows(&mut self, node: &Node) -> Result<Launch, Error> {
         let b = self.input(node, 1);
         self.elementwise(node, Function::GateRows, Operands { b, activation: 0, alpha: 0.0, limit: 0.0 })
     }
 
-    fn elementwise(&mut self, node: &Node, function: Function, operands: Operands) -> Result<Dispatch, Error> {
+    fn elementwise(&mut self, node: &Node, function: Function, operands: Operands) -> Result<Launch, Error> {
         self.elementwise_of(node, function, operands, None)
     }
 
@@ -148,7 +148,7 @@ impl Recorder<'_> {
         function: Function,
         operands: Operands,
         cut: Option<Slice>,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Launch, Error> {
         let (a, out) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
         let (cols, rows) = (self.cols(out), self.rows(out));
         let Operands { b, activation, alpha, limit } = operands;
@@ -171,7 +171,7 @@ impl Recorder<'_> {
         self.launch(THREADS, &constants, &params, [cols.div_ceil(THREADS), rows.most, 1])
     }
 
-    pub(super) fn slice(&mut self, node: &Node, op: Slice) -> Result<Dispatch, Error> {
+    pub(super) fn slice(&mut self, node: &Node, op: Slice) -> Result<Launch, Error> {
         let (x, y) = (node.inputs.as_slice()[0], node.outputs.as_slice()[0]);
         let (cols, rows) = (self.cols(y), self.rows(y));
         let params = params::Slice {
@@ -188,14 +188,14 @@ impl Recorder<'_> {
         self.launch(THREADS, &[], &params, [cols.div_ceil(THREADS), rows.most, 1])
     }
 
-    pub(super) fn select_rows(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn select_rows(&mut self, node: &Node) -> Result<Launch, Error> {
         let x = node.inputs.as_slice()[0];
         let cols = self.cols(x);
         let params = params::SelectRows { x: self.value(x), y: self.output(node, 0), step: self.at.step, cols };
         self.launch(THREADS, &[], &params, [cols.div_ceil(THREADS), self.at.bucket.outputs, 1])
     }
 
-    pub(super) fn argmax(&mut self, node: &Node) -> Result<Dispatch, Error> {
+    pub(super) fn argmax(&mut self, node: &Node) -> Result<Launch, Error> {
         let x = node.inputs.as_slice()[0];
         let (cols, rows) = (self.cols(x), self.rows(x));
         let n_parts = cols.div_ceil(ARGMAX_COLUMNS).clamp(1, ARGMAX_PARTS_MAX);

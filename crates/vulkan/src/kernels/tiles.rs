@@ -1,8 +1,7 @@
 //! Products of many tokens by the matrix-matrix kernels that put tiles into shared memory.
 
 use super::matmul::{Groups, Product};
-use super::{Recorder, UNIT};
-use crate::commands::Dispatch;
+use super::{Launch, Recorder, UNIT};
 use crate::error::Error;
 use crate::params::{self, Kernel};
 use crate::tuning::{TILE_WORKGROUPS_MAX, Tile};
@@ -45,7 +44,7 @@ pub(crate) fn slices_bytes_max(n_rows: u32, tokens: u32) -> (u64, u64) {
 
 impl Recorder<'_> {
     /// The launch of `gemm.comp` or `gemm_plain.comp`; `groups` if it is of experts.
-    pub(super) fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Dispatch, Error> {
+    pub(super) fn gemm(&mut self, p: &Product, groups: Option<Groups>) -> Result<Launch, Error> {
         let (activation, ..) = p.activation_words();
         let rows = self.rows(p.x);
         let matrices = p.n_matrices();

@@ -1,5 +1,6 @@
 // Made from src/params.rs by `cargo xtask kernels`.
 layout(push_constant, scalar) uniform Params {
+    Chain chain;
     F32s q;
     U8s cache_k;
     U8s cache_v;

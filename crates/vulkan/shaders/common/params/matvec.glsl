@@ -1,5 +1,6 @@
 // Made from src/params.rs by `cargo xtask kernels`.
 layout(push_constant, scalar) uniform Params {
+    Chain chain;
     U8s w;
     U8s w2;
     F32s x;

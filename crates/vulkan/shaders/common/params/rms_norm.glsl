@@ -1,5 +1,6 @@
 // Made from src/params.rs by `cargo xtask kernels`.
 layout(push_constant, scalar) uniform Params {
+    Chain chain;
     F32s x;
     F32s other;
     F32s w;
