@@ -16,8 +16,10 @@ use crate::kernels::Launch;
 use crate::memory::{Buffer, Place};
 use crate::params::Kernel;
 
-/// Words of a link, as the kernels know it: a cache line, so that counters do not wait for each other.
+/// Words of a link, as the kernels know it: a cache line, so that counters do not wait for each other. The first is the counter, the
+/// second has the workgroups of the phase before.
 const LINK_WORDS: usize = 16;
+const BEFORE: usize = 1;
 /// Link bits of a kernel: it waits for the phase before, the phase behind waits for it.
 const WAITS: u32 = 1;
 const IS_AWAITED: u32 = 2;
@@ -25,7 +27,8 @@ const IS_AWAITED: u32 = 2;
 /// Kernels that can be linked.
 const LINKED: [Kernel; 5] = [Kernel::Attention, Kernel::GemmDirect, Kernel::Matvec, Kernel::RmsNorm, Kernel::Rope];
 
-/// The links of a plan's phases.
+/// The links of a plan's phases; none by default.
+#[derive(Default)]
 pub struct Chain {
     is_linked: Vec<bool>,
     steps: u32,
@@ -33,12 +36,6 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain without links, for as many phases.
-    #[must_use]
-    pub fn none(n_phases: usize) -> Chain {
-        Chain { is_linked: vec![false; n_phases], steps: 0, _links: None }
-    }
-
     /// Links phases that can be to the ones before them.
     ///
     /// # Errors
@@ -47,7 +44,7 @@ impl Chain {
         let is_linked = linked(phases);
         let mut words = vec![0; LINK_WORDS * (phases.len() + 1)];
         for (index, before) in phases.iter().enumerate() {
-            words[LINK_WORDS * (index + 1) + 1] = n_workgroups(before);
+            words[LINK_WORDS * (index + 1) + BEFORE] = n_workgroups(before);
         }
         let mut links = Buffer::new(gpu, 4 * words.len() as u64, Place::Upload)?;
         links.fill(bytemuck::cast_slice(&words))?;
@@ -66,10 +63,15 @@ impl Chain {
         self.is_linked.get(phase).is_some_and(|&is| is)
     }
 
-    /// The number of the step that is about to be submitted, counted from 1.
-    pub fn next_step(&mut self) -> u32 {
-        self.steps = self.steps.wrapping_add(1);
-        self.steps
+    /// The number of the next step to be submitted, counted from 1.
+    #[must_use]
+    pub fn next_step(&self) -> u32 {
+        self.steps.wrapping_add(1)
+    }
+
+    /// That step is submitted: one that is not must not be counted, or the next would wait for its workgroups.
+    pub fn begin_step(&mut self) {
+        self.steps = self.next_step();
     }
 }
 

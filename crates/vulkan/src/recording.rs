@@ -192,6 +192,7 @@ impl Recording {
             let what = "place in the step buffer for a block table of";
             return Err(BackendError::NoSuch { what, index: batch.full.block_tables.len(), count: n_pages as usize });
         }
+        self.chain.begin_step();
         self.last = (batch.n_tokens(), batch.n_outputs());
         Ok(())
     }
@@ -350,7 +351,7 @@ fn chain(parts: &Parts<'_>, graph: &Graph, tokens: u32, phases: &mut [Vec<Launch
     let is_short = tokens <= parts.tuning.chain_most && !has_experts(graph);
     match is_short && !parts.is_profiled && !parts.is_marked {
         true => Chain::link(parts.gpu, phases),
-        false => Ok(Chain::none(phases.len())),
+        false => Ok(Chain::default()),
     }
 }
 
