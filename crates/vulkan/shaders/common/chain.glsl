@@ -10,6 +10,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 64) coherent buffer Ch
     uint arrived; // workgroups of the phase before, in all steps until now
     uint before;  // workgroups that it has in a step
     uint unused[14];
+    uint own;     // workgroups of this phase that have arrived: the first word of the next link
 };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Passed { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Passed4s { vec4 v[]; };
@@ -31,7 +32,7 @@ void arrive(Chain link) {
     if ((LINKS & 2) == 0) return;
     barrier();
     if (gl_LocalInvocationIndex == 0)
-        atomicAdd((link + 1).arrived, 1, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+        atomicAdd(link.own, 1, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
 }
 
 // Element i of what a phase before has made; fours, and words, four at a time, count as such.
