@@ -14,33 +14,40 @@ const paths = {
   pull: (id) => `v1/models/${encodeURIComponent(id)}/pull`,
 };
 const POLL_MS = 2000;
+/** These questions are answered at once; what takes longer does not come. */
+const ANSWER_MS = 5000;
 
 let timer = null;
 
 /** Asks for health and models, and asks again while the server is away or loading. */
 export async function refresh() {
   clearTimeout(timer);
-  await Promise.all([readModels(), readHealth()]);
+  const [isAnswered] = await Promise.all([readModels(), readHealth()]);
   changed();
   const loading =
     state.panel === "models" && state.models.list.some((m) => m.state === "loading" && !state.jobs.has(m.id));
-  if (loading || !["ready", "idle"].includes(state.server.status)) timer = setTimeout(refresh, POLL_MS);
+  if (!isAnswered || loading || !["ready", "idle"].includes(state.server.status)) timer = setTimeout(refresh, POLL_MS);
 }
 
+const ask = (path) => json(path, { signal: AbortSignal.timeout(ANSWER_MS) });
+
+/** Resolves to whether the server gave an answer, if only a refusal. */
 async function readModels() {
   try {
-    const { data = [], memory = null } = await json("v1/models");
+    const { data = [], memory = null } = await ask("v1/models");
     state.models = { list: data.filter((m) => typeof m.id === "string"), memory, error: null, loaded: true };
+    return true;
   } catch (error) {
     state.models.error = explain(error);
     if (error.status === 401 && state.panel === null) state.panel = "key";
+    return Boolean(error.status);
   }
 }
 
 async function readHealth() {
   const { server } = state;
   try {
-    await json("ready");
+    await ask("ready");
     Object.assign(server, { status: "ready", message: "", progress: null });
     server.version ??= (await json("version").catch(() => null))?.version ?? null;
   } catch (error) {

@@ -33,6 +33,7 @@ export function freshState() {
     busy: 0,
     faults: 0,
     refuse: [],
+    unanswered: 0, // requests for the list of models that hang
     resumable: true,
     streams: new Streams(),
     loadMs: 20,
@@ -106,6 +107,10 @@ async function handle(mock, request, response) {
   }
   if (url.pathname === "/version") return send(response, 200, { version: "mock" });
   if (url.pathname === "/v1/models") {
+    if (state.unanswered > 0) {
+      state.unanswered -= 1;
+      return;
+    }
     const used = state.models.filter((m) => m.state === "loaded").reduce((sum, m) => sum + m.memory_bytes, 0);
     return send(response, 200, {
       object: "list",

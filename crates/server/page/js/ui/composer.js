@@ -17,6 +17,8 @@ export function Composer({ state, conversation }) {
   const box = useRef(null);
   const picker = useRef(null);
   const [text, setText] = useState(() => draftText(conversation));
+  // Sent before the server has said what it can run: it goes out when that is known, unless it is changed before.
+  const [isEarly, setEarly] = useState(false);
   const files = draftFiles(conversation);
   const branch = path(conversation);
   const streaming = branch.find((m) => state.live.has(m.id));
@@ -30,18 +32,25 @@ export function Composer({ state, conversation }) {
 
   const write = (value) => {
     setText(value);
+    setEarly(false);
     setDraftText(conversation, value);
   };
   const submit = () => {
     if (streaming || (!text.trim() && files.length === 0)) return;
     if (!modelFor(conversation)) {
-      openPanel("models");
+      if (state.models.loaded || state.models.error) openPanel("models");
+      else setEarly(true);
       return;
     }
     write("");
     setDraftFiles(conversation, []);
     send(conversation, text.trim(), files);
   };
+  useLayoutEffect(() => {
+    if (!isEarly || !state.models.loaded) return;
+    setEarly(false);
+    submit();
+  });
   const keys = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !touchScreen.matches) {
       event.preventDefault();

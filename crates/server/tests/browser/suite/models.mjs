@@ -68,6 +68,15 @@ export default function suite(scenario) {
     assert.equal(await chat.page.getByText("Unload").count(), 0);
   });
 
+  scenario("a list that never comes is asked for again", { needs: "mock" }, async (chat, { mock }) => {
+    mock.state.unanswered = 1;
+    await chat.page.reload();
+    // What is sent before it has come goes out behind it.
+    await chat.page.getByRole("textbox", { name: "Message" }).fill("hello");
+    await chat.page.keyboard.press("Enter");
+    await chat.text("blue-green flame.").waitFor();
+  });
+
   scenario("a server that is still loading says so", { needs: "mock" }, async (chat, { mock }) => {
     mock.state.ready = false;
     await chat.page.reload();
