@@ -9,7 +9,6 @@
 // Rounded to f16: q, p, and what bytes stand for. Bytes: K and V of the visible keys once per tile and head, mostly from cache.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "common/zinc.glsl"
 #include "common/activation.glsl"

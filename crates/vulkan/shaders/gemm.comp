@@ -7,7 +7,6 @@
 // Bytes: the matrix once per token tile, x once per row tile (both mostly from cache); with slices their sums twice.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
 #include "common/zinc.glsl"
 #include "common/chain.glsl"
 #include "common/gemm_constants.glsl"

@@ -12,7 +12,6 @@
 // Bytes: the matrix once per token tile, x once per workgroup from cache.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
 #include "common/zinc.glsl"
 #include "common/chain.glsl"
 layout(constant_id = 2) const uint DTYPE = 0;    // of both matrices; no float

@@ -3,7 +3,6 @@
 // Axes: lanes, elements. Launch: one workgroup of one subgroup.
 #version 460
 #extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
 #include "common/zinc.glsl"
 layout(constant_id = 2) const uint TILE = 16; // rows of A, columns of A, rows of B
 layout(constant_id = 3) const uint TN = 16;   // columns of B

@@ -171,6 +171,7 @@ void fetch_norm(uint u0) {
     }
 }
 
+// Asks for the items of the first turns of the rows `here`.
 void fetch_first(uint dtype, uint from, uint to) {
     [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) load_weights(dtype, from, to, false, turn);
 }

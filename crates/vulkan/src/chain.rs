@@ -50,7 +50,7 @@ impl Chain {
         links.fill(bytemuck::cast_slice(&words))?;
         for (index, phase) in phases.iter_mut().enumerate() {
             let is_awaited = is_linked.get(index + 1).is_some_and(|&is| is);
-            let bits = if is_linked[index] { WAITS } else { 0 } | if is_awaited { IS_AWAITED } else { 0 };
+            let bits = u32::from(is_linked[index]) * WAITS + u32::from(is_awaited) * IS_AWAITED;
             let address = links.address + (4 * LINK_WORDS * index) as u64;
             phase.iter_mut().filter(|_| bits != 0).for_each(|launch| launch.link(bits, address));
         }

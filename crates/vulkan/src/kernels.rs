@@ -221,7 +221,7 @@ impl Recorder<'_> {
 
     /// `constants` are those from id 2 on.
     fn launch<P: Params>(
-        &mut self,
+        &self,
         threads: u32,
         constants: &[u32],
         params: &P,
@@ -232,7 +232,7 @@ impl Recorder<'_> {
 
     /// The same for a twin of the parameters' own kernel.
     fn launch_as<P: Params>(
-        &mut self,
+        &self,
         kernel: Kernel,
         threads: u32,
         constants: &[u32],

@@ -355,6 +355,7 @@ fn chain(parts: &Parts<'_>, graph: &Graph, tokens: u32, phases: &mut [Vec<Launch
     }
 }
 
+/// Makes the pipelines, now that each launch knows its neighbours.
 fn with_pipelines(pipelines: &mut Pipelines, phases: Vec<Vec<Launch>>) -> Result<Vec<Phase>, Error> {
     let mut ready = |launch: Launch| {
         Ok(Dispatch { pipeline: pipelines.get(&launch.variant)?, push: launch.push, groups: launch.groups })

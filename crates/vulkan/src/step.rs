@@ -1,8 +1,9 @@
 //! The step buffer: a batch as kernels see it, in mapped memory.
 //!
-//! Eight words (tokens, outputs, sequences, pages in a row, where the block tables begin, the step's number), then one record of eight words for each
-//! token, output and sequence of that number, as `shaders/common/zinc.glsl` reads them, then the block tables. A token's record lies
-//! where a kernel knows it to be before it has read anything: what it reads first it reads all at once.
+//! Eight words (tokens, outputs, sequences, pages in a row, where the block tables begin, the step's number), then one record of
+//! eight words for each token, output and sequence of that number, as `shaders/common/zinc.glsl` reads them, then the block
+//! tables. A token's record lies where a kernel knows it to be before it has read anything: what it reads first it reads all at
+//! once.
 //!
 //! Where layers with a window have pages of their own there is a second view of the batch after the first, the same but for
 //! the places in pages: the kernels of those layers are given that address, and know of nothing else.
@@ -19,8 +20,8 @@ pub fn bytes(capacity: u32, table_entries: u64) -> u64 {
     4 * (HEADER as u64 + RECORD as u64 * (u64::from(capacity) + 1) + table_entries)
 }
 
-/// Writes a batch that was validated against the plan's limits, with its places in the pages of `group`, as step `number` of its plan; false if there
-/// is too little room for block tables.
+/// Writes a batch that was validated against the plan's limits, with its places in the pages of `group`, as step `number` of its
+/// plan; false if there is too little room for block tables.
 pub fn write(bytes: &mut [u8], batch: &Batch, group: PageGroup, capacity: u32, number: u32) -> bool {
     let places = batch.places(group);
     let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);

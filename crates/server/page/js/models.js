@@ -49,7 +49,7 @@ async function readHealth() {
   try {
     await ask("ready");
     Object.assign(server, { status: "ready", message: "", progress: null });
-    server.version ??= (await json("version").catch(() => null))?.version ?? null;
+    server.version ??= (await ask("version").catch(() => null))?.version ?? null;
   } catch (error) {
     Object.assign(server, health(error));
   }
