@@ -171,7 +171,8 @@ impl<'a> Step<'a> {
             | Op::RopeKvWrite(_)
             | Op::NormDeltaNet(_)
             | Op::ExpertMatmulGlu(_)
-            | Op::SliceGlu(_) => {
+            | Op::SliceGlu(_)
+            | Op::RopeAttention(_) => {
                 unreachable!("{} is not in FUSIONS", node.op.name())
             }
         }

@@ -7,7 +7,7 @@
 use crate::graph::Graph;
 use crate::ops::{
     ExpertMatmul, ExpertMatmulGlu, Glu, L2Norm, NormDeltaNet, NormGlu, NormMatmul, NormMatmulGlu, NormRope, Op,
-    RmsNorm, RopeKvWrite, Slice, SliceGlu,
+    RmsNorm, RopeAttention, RopeKvWrite, Slice, SliceGlu,
 };
 use crate::section::{List, Node, ValueId, WeightId};
 
@@ -42,11 +42,14 @@ pub enum Fusion {
     SliceNormRope,
     /// `slice`, then `glu` as its gate: `slice_glu`.
     SliceGlu,
+    /// `rope` or `norm_rope` of queries and `rope_kv_write`, then `attention`: `rope_attention`. For steps of few tokens: each
+    /// workgroup of a head repeats the rotation.
+    RopeAttention,
 }
 
 impl Fusion {
     /// Every fusion.
-    pub const ALL: [Fusion; 13] = [
+    pub const ALL: [Fusion; 14] = [
         Fusion::AddRmsNorm,
         Fusion::MatmulAdd,
         Fusion::MatmulGlu,
@@ -60,6 +63,7 @@ impl Fusion {
         Fusion::DeltaNetNormGlu,
         Fusion::SliceNormRope,
         Fusion::SliceGlu,
+        Fusion::RopeAttention,
     ];
 }
 
@@ -116,6 +120,7 @@ impl<'a> Rewriter<'a> {
                 Fusion::ExpertMatmulGlu => self.expert_matmul_glu(index, node),
                 Fusion::SliceNormRope => self.slice_norm_rope(index, node),
                 Fusion::SliceGlu => self.slice_glu(index, node),
+                Fusion::RopeAttention => self.rope_attention(index, node),
             }
         }
         let mut graph = self.graph.clone();
@@ -377,6 +382,40 @@ impl<'a> Rewriter<'a> {
         inputs.as_mut_slice()[0] = x;
         self.nodes[at] = None;
         self.nodes[index] = Some(Node { op: Op::SliceGlu(SliceGlu { slice, glu }), inputs, ..node });
+    }
+
+    /// Everything moves to the place of the attention, so nothing between may need what is written to the cache.
+    fn rope_attention(&mut self, index: usize, node: Node) {
+        let Op::Attention(attention) = node.op else { return };
+        let Some((q_at, q)) = self.lone_writer(node.inputs.as_slice()[0]) else { return };
+        let (slice, q_norm, rope) = match q.op {
+            Op::Rope(rope) => (None, None, rope),
+            Op::NormRope(NormRope { slice, norm, rope }) => (slice, Some(norm), rope),
+            _ => return,
+        };
+        let shares_cache = |at: &usize| self.nodes[*at].is_some_and(|n| n.resource == node.resource);
+        let Some(k_at) = (0..index).rev().find(shares_cache) else { return };
+        let Some(Node { op: Op::RopeKvWrite(k), inputs: k_and_v, weights: k_weights, .. }) = self.nodes[k_at] else {
+            return;
+        };
+        let n_norms = usize::from(q_norm.is_some());
+        let (of_q, of_k) = (q.weights.as_slice(), k_weights.as_slice());
+        // Frequency factors, if there are any, are the same.
+        if (k.norm, k.rope) != (q_norm, rope) || of_q[n_norms..] != of_k[n_norms..] {
+            return;
+        }
+        let mut inputs = q.inputs;
+        let mut weights = List::new(WeightId(0));
+        let all = of_q[..n_norms].iter().chain(of_k).chain(node.weights.as_slice());
+        let has_room = k_and_v.as_slice().iter().all(|v| inputs.push(*v)) && { all }.all(|w| weights.push(*w));
+        if !has_room {
+            return;
+        }
+        let has_factors = of_q.len() > n_norms;
+        let op = RopeAttention { slice, norm: q_norm, rope, has_factors, write: k.write, attention };
+        self.nodes[q_at] = None;
+        self.nodes[k_at] = None;
+        self.nodes[index] = Some(Node { op: Op::RopeAttention(op), inputs, weights, ..node });
     }
 
     /// The `slice` that writes `value`, if only one reads it: its node, itself, and what it cuts.

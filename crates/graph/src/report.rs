@@ -8,7 +8,7 @@ use zinc_gguf::DType;
 
 use crate::backend::KvFormat;
 use crate::graph::Graph;
-use crate::ops::{ExpertMatmulGlu, NormDeltaNet, Op};
+use crate::ops::{ExpertMatmulGlu, NormDeltaNet, Op, RopeAttention};
 use crate::section::Node;
 
 /// What the figures are for.
@@ -200,7 +200,9 @@ pub fn node_bytes(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
     let activations: u64 = values.map(|v| graph.shape(*v).row_bytes() as u64 * of.n_tokens).sum();
     let weights: u64 = node.weights.as_slice().iter().map(|w| weight_share(graph, node, of, usize::from(w.0))).sum();
     let state = match node.op {
-        Op::Attention(a) => 2 * of.context * of.kv_format.row_bytes(u64::from(a.n_kv_heads * a.head_dim)),
+        Op::Attention(a) | Op::RopeAttention(RopeAttention { attention: a, .. }) => {
+            2 * of.context * of.kv_format.row_bytes(u64::from(a.n_kv_heads * a.head_dim))
+        }
         // Read and written once, by one sequence.
         Op::DeltaNet(d) | Op::NormDeltaNet(NormDeltaNet { rule: d, .. }) => 2 * 4 * u64::from(d.state_len()),
         Op::Conv1d(c) => 2 * 4 * u64::from(c.n_channels) * u64::from(c.n_taps - 1),
@@ -241,6 +243,10 @@ pub fn node_flops(graph: &Graph, node: &Node, of: &ReportFor<'_>) -> u64 {
         Op::NormMatmulGlu(_) => product(1) + product(2),
         Op::RopeKvWrite(p) => 4 * u64::from(p.write.n_kv_heads * p.write.head_dim),
         Op::Attention(a) => 4 * of.context * u64::from(a.n_heads * a.head_dim),
+        Op::RopeAttention(p) => {
+            let a = p.attention;
+            4 * (of.context * u64::from(a.n_heads * a.head_dim) + u64::from((a.n_heads + a.n_kv_heads) * a.head_dim))
+        }
         Op::ExpertMatmul(e) => u64::from(e.n_used) * 2 * u64::from(e.n_in) * u64::from(e.n_out),
         Op::ExpertMatmulGlu(e) => {
             u64::from(e.product.n_used) * 4 * u64::from(e.product.n_in) * u64::from(e.product.n_out)

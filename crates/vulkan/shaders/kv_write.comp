@@ -14,8 +14,8 @@ void main() {
         uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID, c = 8 * (gl_WorkGroupID.x * WORKGROUP + thread);
         if (t >= step.n_tokens || c >= width) return;
         uint row = step_kv_slot(step, t) * q8_row_bytes(width), from = (t * width + c) / 4;
-        q8_store(cache_k, row, width, c, Vec4s(k).v[from], Vec4s(k).v[from + 1]);
-        q8_store(cache_v, row, width, c, Vec4s(v).v[from], Vec4s(v).v[from + 1]);
+        q8_store(cache_k, row, width, c, q8_of(Vec4s(k).v[from], Vec4s(k).v[from + 1]));
+        q8_store(cache_v, row, width, c, q8_of(Vec4s(v).v[from], Vec4s(v).v[from + 1]));
         return;
     }
     if (t >= step.n_tokens || i >= width) return;

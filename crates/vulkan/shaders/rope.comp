@@ -36,8 +36,8 @@ void write_bytes(uint t, uint first) {
         k[i / 4][i % 4] = head[c + i];
         v8[i / 4][i % 4] = v.v[t * cols + first + c + i];
     }
-    q8_store(cache_k, row, cols, first + c, k[0], k[1]);
-    q8_store(cache_v, row, cols, first + c, v8[0], v8[1]);
+    q8_store(cache_k, row, cols, first + c, q8_of(k[0], k[1]));
+    q8_store(cache_v, row, cols, first + c, q8_of(v8[0], v8[1]));
 }
 
 void work() {

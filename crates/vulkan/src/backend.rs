@@ -60,6 +60,7 @@ fn fusions_of_step(tuning: &Tuning, tokens: u32, is_direct: bool) -> Vec<Fusion>
         (true, Fusion::AddRmsNorm),
         // One workgroup then has a whole head: for many tokens, several are done sooner.
         (is_few, Fusion::DeltaNetNormGlu),
+        (tokens <= tuning.attention_rope_most, Fusion::RopeAttention),
     ];
     all.into_iter().filter_map(|(is_wanted, fusion)| is_wanted.then_some(fusion)).collect()
 }

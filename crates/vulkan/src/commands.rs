@@ -4,6 +4,7 @@
 //! Waits are cut into slices: work that another thread sees fail ends every wait on that device.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use ash::vk;
 use crate::device::Gpu;
 use crate::error::{Error, call};
 use crate::lost::{Cause, Work};
+use crate::waits::looks;
 
 /// Longest wait for work that was submitted. A CPU driver may take minutes for a long prompt.
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -47,6 +49,8 @@ pub struct Commands {
     submitted: u64,
     /// The newest submissions, oldest first.
     in_flight: VecDeque<Submission>,
+    /// Microseconds of the last wait.
+    last_wait: AtomicU64,
 }
 
 impl Commands {
@@ -68,7 +72,14 @@ impl Commands {
             unsafe { gpu.device.destroy_command_pool(pool, None) };
             call("vkCreateSemaphore")(result)
         })?;
-        Ok(Commands { gpu: gpu.clone(), pool, timeline, submitted: 0, in_flight: VecDeque::new() })
+        Ok(Commands {
+            gpu: gpu.clone(),
+            pool,
+            timeline,
+            submitted: 0,
+            in_flight: VecDeque::new(),
+            last_wait: AtomicU64::new(0),
+        })
     }
 
     /// Records a command buffer with `record`.
@@ -177,16 +188,25 @@ impl Commands {
     /// # Errors
     /// A lost device.
     pub fn wait_at_most(&self, value: u64, most: Duration) -> Result<(), Error> {
-        let (semaphores, values) = ([self.timeline], [value]);
-        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let started = Instant::now();
+        // A CPU driver needs the core itself.
+        let looks = (self.gpu.candidate.kind != vk::PhysicalDeviceType::CPU)
+            .then(|| looks(Duration::from_micros(self.last_wait.load(Ordering::Relaxed))));
         loop {
             self.gpu.check_alive()?;
-            let left = most.saturating_sub(started.elapsed());
-            let slice = u64::try_from(left.min(WAIT_SLICE).as_nanos()).unwrap_or(u64::MAX);
-            // SAFETY: the semaphore is alive.
-            match unsafe { self.gpu.device.wait_semaphores(&info, slice) } {
-                Ok(()) => return Ok(()),
+            let elapsed = started.elapsed();
+            let left = most.saturating_sub(elapsed);
+            let sleep = match looks {
+                Some((from, _)) if elapsed < from => from - elapsed,
+                Some((_, until)) if elapsed < until => Duration::ZERO,
+                _ => WAIT_SLICE,
+            };
+            match self.sleep(value, sleep.min(left).min(WAIT_SLICE)) {
+                Ok(()) => {
+                    let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    self.last_wait.store(took, Ordering::Relaxed);
+                    return Ok(());
+                }
                 Err(vk::Result::TIMEOUT) if left.is_zero() => {
                     return Err(self.gpu.lose(Cause::Timeout(most.as_secs()), self.unfinished()));
                 }
@@ -218,10 +238,15 @@ impl Commands {
     }
 
     fn poll(&self, value: u64) -> Result<(), vk::Result> {
+        self.sleep(value, Duration::ZERO)
+    }
+
+    fn sleep(&self, value: u64, most: Duration) -> Result<(), vk::Result> {
         let (semaphores, values) = ([self.timeline], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        let nanoseconds = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the semaphore is alive.
-        unsafe { self.gpu.device.wait_semaphores(&info, 0) }
+        unsafe { self.gpu.device.wait_semaphores(&info, nanoseconds) }
     }
 
     /// A failed call's error; a lost device is noted with what was in flight.

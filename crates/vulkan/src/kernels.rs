@@ -164,6 +164,7 @@ impl Recorder<'_> {
             Op::DeltaNet(p) => return self.delta_net(node, p),
             Op::Router(p) => return self.router(node, p),
             Op::Attention(p) => return Ok(vec![self.attention(node, &p)?]),
+            Op::RopeAttention(p) => return Ok(vec![self.rope_attention(node, index, &p)?]),
             Op::ExpertMatmul(p) => self.expert_matmul(node, p)?,
             Op::ExpertSum(p) | Op::ExpertSumAdd(p) => self.expert_sum(node, p.n_used)?,
             Op::NormGlu(p) => self.norm_glu(node, p.norm, p.glu.activation)?,

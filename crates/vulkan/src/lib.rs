@@ -33,6 +33,7 @@ pub mod spv;
 pub mod step;
 pub mod tuning;
 pub mod upload;
+mod waits;
 pub mod weights;
 
 pub use backend::{Device, Vulkan};

@@ -145,6 +145,12 @@ pub struct Tuning {
     pub tiles: [Tile; 4],
     /// Tokens that a sequence may have in a step to be left to the kernel for few queries.
     pub attention_few: u32,
+    /// Steps of up to so many tokens rotate queries and keys in that kernel; 16 at most.
+    pub attention_rope_most: u32,
+    /// A query head of a token that sees up to so many keys, times the tokens of the step, has a workgroup of its own; 0 for never.
+    pub attention_short: u32,
+    /// Threads of that.
+    pub attention_threads_short: u32,
     /// Its workgroups in a step, about: the keys of few tokens are cut into parts for as many.
     pub attention_workgroups: u32,
     /// Threads of a workgroup of that kernel, and in steps of so few tokens that they leave the device idle.
@@ -200,6 +206,11 @@ impl Tuning {
                 ])
             },
             attention_few: 8,
+            // H200, barriers between all phases, Qwen3-8B, 1, 2, 4, 8 sequences: 400, 654, 1,267, 2,331 with this and the next, 390,
+            // 630, 1,230, 2,160 without either. Measured on no other card.
+            attention_rope_most: 8,
+            attention_short: 512,
+            attention_threads_short: 256,
             attention_workgroups: ATTENTION_WORKGROUPS_MAX,
             attention_threads: 128,
             attention_threads_few: 512,
@@ -226,6 +237,8 @@ impl Tuning {
                 // They run one launch after the other.
                 chain_most: 8,
                 integer_dot: false,
+                attention_short: 40,
+                attention_threads_short: 64,
                 attention_threads_few: 64,
                 attention_threads: 64,
                 ..base
@@ -264,8 +277,8 @@ impl Tuning {
             // Qwen3-8B, 1, 2, 4, 8, 16 sequences: 375, 661, 1,339, 2,223, 2,793 with all linked, 387, 636, 1,217, 2,149, 3,047 with
             // barriers; one sequence without links between its products and with fewer workgroups of attention 393 and 391.
             chain_most: 8,
-            // At 8,192 tokens 1 and 4 sequences: 291 and 653 with these, 266 and 624 with 512.
-            attention_workgroups: 256,
+            // 1, 2, 4, 8 sequences: 408, 714, 1,383, 2,536 with these, 406, 701, 1,358, 2,543 with 256, whose idle ones take longer.
+            attention_workgroups: 128,
             matvec_rows: 1,
             matvec_rows_gated: 1,
             matvec_threads: 512,
@@ -323,8 +336,8 @@ impl Tuning {
             self.tiles[at] = Tile { rows, tokens, columns, part_rows, part_tokens, split, workgroups };
             return Ok(());
         }
-        if name.starts_with("direct_") {
-            return self.set_direct(name, &numbers);
+        if name.starts_with("direct_") || name == "attention_rope_most" {
+            return self.set_few(name, &numbers);
         }
         if name == "delta_chunk" {
             let [tokens, lanes, rows, threads] = numbers[..] else {
@@ -335,11 +348,6 @@ impl Tuning {
                 return Err(format!("`{name}` takes powers of two: 4 to 16 tokens, and at most 1024 threads"));
             }
             self.delta_chunk = DeltaChunk { tokens, lanes, rows, threads };
-            return Ok(());
-        }
-        if name == "chain_most" {
-            let [most] = numbers[..] else { return Err(format!("`{name}` takes one number")) };
-            self.chain_most = most;
             return Ok(());
         }
         let place: &mut [u32] = match name {
@@ -354,7 +362,10 @@ impl Tuning {
             "matvec_tokens" => std::slice::from_mut(&mut self.matvec_tokens),
             "gemm_above" => std::slice::from_mut(&mut self.gemm_above),
             "expert_gemm_above" => std::slice::from_mut(&mut self.expert_gemm_above),
+            "chain_most" => std::slice::from_mut(&mut self.chain_most),
             "attention_workgroups" => std::slice::from_mut(&mut self.attention_workgroups),
+            "attention_short" => std::slice::from_mut(&mut self.attention_short),
+            "attention_threads_short" => std::slice::from_mut(&mut self.attention_threads_short),
             "attention_few" => std::slice::from_mut(&mut self.attention_few),
             "attention_threads" => std::slice::from_mut(&mut self.attention_threads),
             "attention_threads_few" => std::slice::from_mut(&mut self.attention_threads_few),
@@ -373,14 +384,17 @@ impl Tuning {
             }
             _ => return Err(format!("there is no tuning entry `{name}`")),
         };
-        if place.len() != numbers.len() || numbers.contains(&0) {
-            return Err(format!("`{name}` takes {} numbers above 0", place.len()));
+        // Of these 0 means never.
+        let least = if matches!(name, "chain_most" | "attention_short") { 0 } else { 1 };
+        if place.len() != numbers.len() || numbers.iter().any(|n| *n < least) {
+            return Err(format!("`{name}` takes {} numbers from {least} on", place.len()));
         }
         place.copy_from_slice(&numbers);
         Ok(())
     }
 
-    fn set_direct(&mut self, name: &str, numbers: &[u32]) -> Result<(), String> {
+    /// Entries of few tokens.
+    fn set_few(&mut self, name: &str, numbers: &[u32]) -> Result<(), String> {
         if let Some(at) = ["direct_4", "direct_8", "direct_16"].iter().position(|entry| *entry == name) {
             let pair = match *numbers {
                 [subgroups, split, gated, gated_split] => direct([subgroups, split], [gated, gated_split]),
@@ -401,6 +415,7 @@ impl Tuning {
             "direct_above" => &mut self.direct_above,
             "direct_above_experts" => &mut self.direct_above_experts,
             "direct_most" => &mut self.direct_most,
+            "attention_rope_most" => &mut self.attention_rope_most,
             _ => return Err(format!("there is no tuning entry `{name}`")),
         };
         *place = match *numbers {

@@ -144,11 +144,15 @@ impl Weights {
         Ok(Weights { placed, rope_factors, _arena: arena })
     }
 
-    /// The divisors of a rotary node's frequencies, if it has any; they come after the weight of its norm.
+    /// The divisors of a rotary node's frequencies, if it has any; they come after the weights of its norms.
     #[must_use]
     pub fn rope_factors(&self, node: &Node) -> Option<&[f32]> {
-        let is_normed = matches!(node.op, Op::NormRope(_) | Op::RopeKvWrite(RopeKvWrite { norm: Some(_), .. }));
-        let weight = node.weights.as_slice().get(usize::from(is_normed))?;
+        let at = match node.op {
+            Op::NormRope(_) | Op::RopeKvWrite(RopeKvWrite { norm: Some(_), .. }) => 1,
+            Op::RopeAttention(op) => op.factors_at()?,
+            _ => 0,
+        };
+        let weight = node.weights.as_slice().get(at)?;
         self.rope_factors[usize::from(weight.0)].as_deref()
     }
 }

@@ -30,6 +30,7 @@ mod norm_matmul;
 mod norm_rope;
 mod rms_norm;
 mod rope;
+mod rope_attention;
 mod rope_kv_write;
 mod router;
 mod scale;
@@ -55,6 +56,7 @@ pub use norm_matmul::{NormMatmul, NormMatmulGlu};
 pub use norm_rope::NormRope;
 pub use rms_norm::RmsNorm;
 pub use rope::{Rope, RopeMode, Yarn};
+pub use rope_attention::RopeAttention;
 pub use rope_kv_write::RopeKvWrite;
 pub use router::{EXPERTS_MAX, EXPERTS_USED_MAX, Router};
 pub use scale::Scale;
@@ -135,6 +137,8 @@ pub enum Op {
     ExpertMatmulGlu(ExpertMatmulGlu),
     /// `y = act(slice(x)) * up`, fused.
     SliceGlu(SliceGlu),
+    /// `rope` of queries and keys, `kv_write`, then `attention`, fused, perhaps with `rms_norm` and `slice` before.
+    RopeAttention(RopeAttention),
 }
 
 /// What a reference reads and writes.
@@ -200,6 +204,7 @@ impl Op {
             Op::NormDeltaNet(_) => "norm_delta_net",
             Op::ExpertMatmulGlu(_) => "expert_matmul_glu",
             Op::SliceGlu(_) => "slice_glu",
+            Op::RopeAttention(_) => "rope_attention",
         }
     }
 
@@ -216,6 +221,7 @@ impl Op {
                 | Op::NormMatmul(_)
                 | Op::NormMatmulGlu(_)
                 | Op::Attention(_)
+                | Op::RopeAttention(_)
         )
     }
 
@@ -255,6 +261,7 @@ impl Op {
             Op::NormDeltaNet(p) => p.reference(io),
             Op::ExpertMatmulGlu(p) => p.reference(io),
             Op::SliceGlu(p) => p.reference(io),
+            Op::RopeAttention(p) => p.reference(io),
         }
     }
 }
@@ -291,6 +298,7 @@ pub fn cases() -> Vec<Case> {
         norm_delta_net::cases(),
         expert_matmul_glu::cases(),
         slice_glu::cases(),
+        rope_attention::cases(),
     ]
     .into_iter()
     .flatten()

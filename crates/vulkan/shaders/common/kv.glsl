@@ -25,8 +25,8 @@ uint q8_bytes(vec4 x, float scale) {
     return uint(pack32(i8vec4(clamp(steps, -127.0, 127.0))));
 }
 
-// Writes eight columns of the row at byte `row`; four lanes side by side have the 32 of a scale.
-void q8_store(U8s cache, uint row, uint width, uint column, vec4 a, vec4 b) {
+// Eight columns as bytes, and the bits of their scale; four lanes side by side have the 32 of a scale.
+uvec3 q8_of(vec4 a, vec4 b) {
     vec4 both = max(abs(a), abs(b));
     float most = max(max(both.x, both.y), max(both.z, both.w));
     most = max(most, subgroupShuffleXor(most, 1));
@@ -35,6 +35,11 @@ void q8_store(U8s cache, uint row, uint width, uint column, vec4 a, vec4 b) {
     // The neighbour has the same. What comes from it, no compiler takes for the number before it was rounded; one did.
     bits = subgroupShuffleXor(bits, 1);
     float scale = unpackHalf2x16(bits).x;
-    UVec2s(cache).v[(row + column) / 8] = uvec2(q8_bytes(a, scale), q8_bytes(b, scale));
-    if (column % 32 == 0) U16s(cache).v[(row + width) / 2 + column / 32] = uint16_t(bits);
+    return uvec3(q8_bytes(a, scale), q8_bytes(b, scale), bits);
+}
+
+// Puts them at `column` of the row at byte `row`.
+void q8_store(U8s cache, uint row, uint width, uint column, uvec3 bytes) {
+    UVec2s(cache).v[(row + column) / 8] = bytes.xy;
+    if (column % 32 == 0) U16s(cache).v[(row + width) / 2 + column / 32] = uint16_t(bytes.z);
 }

@@ -39,7 +39,8 @@ impl Recorder<'_> {
     fn roundable_output(&self, node: &Node) -> Option<ValueId> {
         let outputs = node.outputs.as_slice();
         match node.op {
-            Op::RmsNorm(_) | Op::NormGlu(_) | Op::Glu(_) | Op::SliceGlu(_) | Op::Attention(_) => Some(outputs[0]),
+            Op::RmsNorm(_) | Op::NormGlu(_) | Op::Glu(_) | Op::SliceGlu(_) => Some(outputs[0]),
+            Op::Attention(_) | Op::RopeAttention(_) => Some(outputs[0]),
             Op::AddRmsNorm(_) => Some(outputs[1]),
             Op::MatmulGlu(_) if self.is_many(node.inputs.as_slice()[0], node.weights.as_slice()) => Some(outputs[0]),
             _ => None,
