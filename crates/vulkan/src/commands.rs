@@ -49,7 +49,7 @@ pub struct Commands {
     submitted: u64,
     /// The newest submissions, oldest first.
     in_flight: VecDeque<Submission>,
-    /// Microseconds of the last wait.
+    /// Microseconds of the last wait for a step.
     last_wait: AtomicU64,
 }
 
@@ -189,9 +189,10 @@ impl Commands {
     /// A lost device.
     pub fn wait_at_most(&self, value: u64, most: Duration) -> Result<(), Error> {
         let started = Instant::now();
+        let is_step = self.is_step(value);
+        let last = if is_step { Duration::from_micros(self.last_wait.load(Ordering::Relaxed)) } else { Duration::ZERO };
         // A CPU driver needs the core itself.
-        let looks = (self.gpu.candidate.kind != vk::PhysicalDeviceType::CPU)
-            .then(|| looks(Duration::from_micros(self.last_wait.load(Ordering::Relaxed))));
+        let looks = (self.gpu.candidate.kind != vk::PhysicalDeviceType::CPU).then(|| looks(last));
         loop {
             self.gpu.check_alive()?;
             let elapsed = started.elapsed();
@@ -203,8 +204,10 @@ impl Commands {
             };
             match self.sleep(value, sleep.min(left).min(WAIT_SLICE)) {
                 Ok(()) => {
-                    let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-                    self.last_wait.store(took, Ordering::Relaxed);
+                    if is_step {
+                        let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                        self.last_wait.store(took, Ordering::Relaxed);
+                    }
                     return Ok(());
                 }
                 Err(vk::Result::TIMEOUT) if left.is_zero() => {
@@ -214,6 +217,12 @@ impl Commands {
                 Err(result) => return Err(self.failed("vkWaitSemaphores", result)),
             }
         }
+    }
+
+    /// Whether a step ends with this value; other work, such as a copy of its logits, is short.
+    fn is_step(&self, value: u64) -> bool {
+        let of_value = self.in_flight.iter().rev().find(|submission| submission.last == value);
+        of_value.is_some_and(|submission| matches!(submission.work, Work::Step { .. }))
     }
 
     /// Waits for everything that was submitted.

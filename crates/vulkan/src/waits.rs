@@ -1,7 +1,7 @@
 //! How a wait for the device passes: asleep at first, then looking again and again.
 //!
 //! A thread that sleeps in the driver is woken late (H200 in a virtual machine: 116 us behind a step of 2.4 ms). Steps that follow
-//! each other take about as long, so the time of the last wait says when to be awake.
+//! each other take about as long, so the last wait for one says when to be awake.
 
 use std::time::Duration;
 
