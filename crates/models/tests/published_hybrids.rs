@@ -83,7 +83,8 @@ fn n_phases(graph: &Graph) -> usize {
     Plan::new(graph, &PlanOptions { bucket, keep_values: false }).phases.len()
 }
 
-/// A recurrent layer: cuts, norms of keys and queries, norm with gate. One that attends: the cut of the queries. Experts: `glu`.
+/// A recurrent layer: cuts, norms of keys and queries, norm with gate. One that attends: the cut of the
+/// queries, their rotation. Experts: `glu`.
 #[test]
 fn fusions_take_phases_out_of_the_hybrids() {
     let late = [
@@ -92,6 +93,7 @@ fn fusions_take_phases_out_of_the_hybrids() {
         Fusion::ExpertMatmulGlu,
         Fusion::SliceNormRope,
         Fusion::SliceGlu,
+        Fusion::RopeAttention,
     ];
     let early: Vec<Fusion> = Fusion::ALL.into_iter().filter(|fusion| !late.contains(fusion)).collect();
     for (declared, recurrent, attending, with_experts) in
@@ -102,8 +104,9 @@ fn fusions_take_phases_out_of_the_hybrids() {
         after.validate().unwrap();
         let n = |op: &str| after.nodes.iter().filter(|node| node.op.name() == op).count();
         assert_eq!((n("norm_delta_net"), n("slice_glu"), n("expert_matmul_glu")), (recurrent, attending, with_experts));
+        assert_eq!(n("rope_attention"), attending);
         assert_eq!(n("slice") + n("l2_norm") + n("delta_net") + n("norm_glu") + n("glu"), 0);
-        assert_eq!(n_phases(&before) - n_phases(&after), 3 * recurrent + attending + with_experts);
+        assert_eq!(n_phases(&before) - n_phases(&after), 3 * recurrent + 2 * attending + with_experts);
     }
 }
 
