@@ -55,8 +55,9 @@ const float NONE = -1e30;
 shared float columns[SUBGROUPS * GQ * HEAD];
 shared float most[JOINED * GQ], total[JOINED * GQ];
 shared uint last;
-// Rotated queries, then keys and values of the step.
-shared float heads[ROTATES > 0 ? (GQ + 2 * NEW) * HEAD : 1];
+// Bits of rotated queries, then of keys and values of the step: of the f16 that the cache has, if it does. A conversion there and
+// back in one thread is none for some compilers.
+shared uint heads[ROTATES > 0 ? (GQ + 2 * NEW) * HEAD : 1];
 
 #include "common/rotate.glsl"
 
@@ -130,22 +131,31 @@ void take_keys(uint first, uint end, uint slot) {
 }
 
 // Columns of the lane in a head of shared memory.
-vec4 head_columns(uint head, uint i, uint lane) {
+uvec4 head_bits(uint head, uint i, uint lane) {
     uint c = 8 * (i / 2 * LANES + lane) + i % 2 * 4, at = head * HEAD + min(c, HEAD - 4);
-    return c < HEAD ? vec4(heads[at], heads[at + 1], heads[at + 2], heads[at + 3]) : vec4(0);
+    return c < HEAD ? uvec4(heads[at], heads[at + 1], heads[at + 2], heads[at + 3]) : uvec4(0);
+}
+vec4 query_columns(uint head, uint i, uint lane) { return uintBitsToFloat(head_bits(head, i, lane)); }
+// Of a key of the step, or its values.
+vec4 new_columns(uint head, uint i, uint lane) {
+    uvec4 bits = head_bits(head, i, lane);
+    if (FORMAT != KV_F16) return uintBitsToFloat(bits);
+    vec4 x;
+    [[unroll]] for (uint e = 0; e < 4; e++) x[e] = float(uint16BitsToFloat16(uint16_t(bits[e])));
+    return x;
 }
 
 // One key of the step, and its value.
 void take_new_key(uint n, uint lane) {
     [[unroll]] for (uint h = 0; h < GQ; h++) {
         vec4 dots = vec4(0);
-        [[unroll]] for (uint i = 0; i < FOURS; i++) dots += query[h * FOURS + i] * head_columns(GQ + n, i, lane);
+        [[unroll]] for (uint i = 0; i < FOURS; i++) dots += query[h * FOURS + i] * new_columns(GQ + n, i, lane);
         float score = score_of(dots), before = highest[h];
         highest[h] = max(before, score);
         float less = exp(before - highest[h]), p = exp(score - highest[h]);
         sum[h] = sum[h] * less + p;
         [[unroll]] for (uint i = 0; i < FOURS; i++)
-            acc[h * FOURS + i] = acc[h * FOURS + i] * less + p * head_columns(GQ + NEW + n, i, lane);
+            acc[h * FOURS + i] = acc[h * FOURS + i] * less + p * new_columns(GQ + NEW + n, i, lane);
     }
 }
 
@@ -156,17 +166,18 @@ void load_turns_of(uint i, uint position, uint back) {
 
 // Two columns of a head of shared memory, and, if they are a token's own, of the cache.
 void put_columns(uint head, U8s cache, uint place, uvec2 c, vec2 x, bool is_new, bool is_own) {
+    uvec2 bits = floatBitsToUint(x);
     if (is_new && FORMAT == KV_F16) {
         f16vec2 y = f16vec2(x);
         if (is_own) F16s(cache).v[place + c.x] = y.x;
         if (is_own) F16s(cache).v[place + c.y] = y.y;
-        x = vec2(y);
+        bits = uvec2(float16BitsToUint16(y.x), float16BitsToUint16(y.y));
     } else if (is_own && FORMAT == KV_F32) {
         F32s(cache).v[place + c.x] = x.x;
         F32s(cache).v[place + c.y] = x.y;
     }
-    heads[head * HEAD + c.x] = x.x;
-    heads[head * HEAD + c.y] = x.y;
+    heads[head * HEAD + c.x] = bits.x;
+    heads[head * HEAD + c.y] = bits.y;
 }
 
 // That head, rotated, with the values of a key: heads GQ to GQ + NEW - 1 are keys. Bytes are made of them later.
@@ -194,11 +205,11 @@ void round_head(uint head, U8s cache, uint g, uint own_slot, bool is_own) {
         uint c = c0 + 8 * gl_SubgroupInvocationID, at = head * HEAD + c;
         if (c >= HEAD) break;
         vec4 x[2];
-        [[unroll]] for (uint i = 0; i < 8; i++) x[i / 4][i % 4] = heads[at + i];
+        [[unroll]] for (uint i = 0; i < 8; i++) x[i / 4][i % 4] = uintBitsToFloat(heads[at + i]);
         uvec3 bytes = q8_of(x[0], x[1]);
         x[0] = q8_columns(bytes.x, bytes.z);
         x[1] = q8_columns(bytes.y, bytes.z);
-        [[unroll]] for (uint i = 0; i < 8; i++) heads[at + i] = x[i / 4][i % 4];
+        [[unroll]] for (uint i = 0; i < 8; i++) heads[at + i] = floatBitsToUint(x[i / 4][i % 4]);
         if (is_own) q8_store(cache, row, width, g * HEAD + c, bytes);
     }
 }
@@ -283,7 +294,7 @@ void work() {
     bool is_first_block = gl_WorkGroupID.x % BLOCKS == 0;
     if (ROTATES > 0) {
         rotate_all(0, t, position, back, min(NEW, n_new), g, head0, own_slot, is_first_block);
-        [[unroll]] for (uint i = 0; i < GQ * FOURS; i++) query[i] = scale * head_columns(i / FOURS, i % FOURS, lane);
+        [[unroll]] for (uint i = 0; i < GQ * FOURS; i++) query[i] = scale * query_columns(i / FOURS, i % FOURS, lane);
     } else {
         load_keys(table, g, begin, stored, slot, lane);
     }
