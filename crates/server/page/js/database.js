@@ -20,6 +20,8 @@ async function transact(mode, work) {
   return new Promise((resolve, reject) => {
     const transaction = database.transaction(STORE, mode);
     const request = work(transaction.objectStore(STORE));
+    // Said at once, a write outlives the page that asked for it; left to the end of the request, a reload undoes it.
+    if (mode === "readwrite") transaction.commit();
     transaction.oncomplete = () => resolve(request?.result);
     transaction.onabort = () => reject(transaction.error);
     transaction.onerror = () => reject(transaction.error);
