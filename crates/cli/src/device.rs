@@ -102,9 +102,7 @@ impl Device {
     /// Changes entries of a GPU's tuning table, for measurements.
     pub(crate) fn tune(&mut self, entries: &[String]) -> Result<(), Failure> {
         match self {
-            Device::Vulkan(device) => {
-                entries.iter().try_for_each(|entry| device.tuning_mut().set(entry)).map_err(Failure::usage)
-            }
+            Device::Vulkan(device) => entries.iter().try_for_each(|entry| device.tune(entry)).map_err(Failure::usage),
             Device::Cpu { .. } if entries.is_empty() => Ok(()),
             Device::Cpu { .. } => Err(Failure::usage("--tuning is for Vulkan devices")),
         }

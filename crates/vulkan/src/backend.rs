@@ -130,9 +130,27 @@ impl Device {
         self.pipelines.lock().unwrap_or_else(PoisonError::into_inner).cache_bytes()
     }
 
-    /// Its entry of the tuning table, to be changed for measurements before a backend is made.
+    /// Its entry of the tuning table, for tests that pretend to another device.
     pub fn tuning_mut(&mut self) -> &mut Tuning {
         &mut self.tuning
+    }
+
+    /// Changes one number of it, for measurements, before a backend is made: see [`Tuning::set`].
+    ///
+    /// # Errors
+    /// What is wrong with the text, or that results would be wrong with this driver.
+    pub fn tune(&mut self, entry: &str) -> Result<(), String> {
+        let mut tuning = self.tuning;
+        tuning.set(entry)?;
+        if tuning.matvec_hold && self.gpu.candidate.is_cpu() {
+            let name = &self.gpu.candidate.name;
+            return Err(format!(
+                "`matvec_hold` is not for {name}, which takes a barrier of a subgroup for one of the workgroup and would leave rows \
+                 unwritten"
+            ));
+        }
+        self.tuning = tuning;
+        Ok(())
     }
 
     /// Sets the longest time, by estimate, that a part of a step may hold the queue.

@@ -27,7 +27,7 @@ fn backend() -> Option<Vulkan> {
         let candidate = device::candidates().ok()?.into_iter().next()?;
         let mut device = Device::open(&candidate.id, &[]).unwrap();
         // These tests compare f32 sums.
-        ["matrix_cores=0", "integer_dot=0"].iter().for_each(|entry| device.tuning_mut().set(entry).unwrap());
+        ["matrix_cores=0", "integer_dot=0"].iter().for_each(|entry| device.tune(entry).unwrap());
         Some(device)
     };
     let device = DEVICE.get_or_init(open).as_ref();
@@ -52,6 +52,18 @@ fn the_fragments_of_known_drivers_are_found() {
         (_, None) => return assert_eq!(found, None),
     };
     assert_eq!(found, Some(known));
+}
+
+#[test]
+fn what_a_driver_gets_wrong_is_refused() {
+    let Some(candidate) = device::candidates().ok().and_then(|c| c.into_iter().find(|c| c.is_cpu())) else {
+        return eprintln!("SKIP: no Vulkan driver of the CPU");
+    };
+    let mut device = Device::open(&candidate.id, &[]).unwrap();
+    let before = *device.tuning_mut();
+    assert!(device.tune("matvec_hold=1").unwrap_err().contains(&candidate.name));
+    assert_eq!(*device.tuning_mut(), before);
+    device.tune("matvec_hold=0").unwrap();
 }
 
 fn graph(build: impl FnOnce(&mut Builder)) -> Graph {

@@ -23,7 +23,7 @@ fn every_case_holds() {
     // One device for all cases: its pipelines are compiled once.
     let mut device = Device::open(&candidate.id, &[]).unwrap();
     for entry in std::env::var("ZINC_TUNING").unwrap_or_default().split(',').filter(|entry| !entry.is_empty()) {
-        device.tuning_mut().set(entry).unwrap();
+        device.tune(entry).unwrap();
     }
     let width = device.gpu().traits.subgroup_size;
     eprintln!("{} ({}), subgroups of {width}", candidate.name, candidate.driver);

@@ -74,7 +74,7 @@ fn published_models_are_recorded() {
     let fragment = fragment();
     if fragment.is_some() {
         device.tuning_mut().fragment = fragment;
-        device.tuning_mut().set("direct_most=16").unwrap();
+        device.tune("direct_most=16").unwrap();
     }
     let is_wanted = |tokens: u32| fragment.is_none() || (2..=16).contains(&tokens);
     eprintln!("{} ({})", candidate.name, candidate.driver);
