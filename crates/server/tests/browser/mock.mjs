@@ -33,6 +33,7 @@ export function freshState() {
     busy: 0,
     faults: 0,
     refuse: [],
+    holds: 0, // of 2: the queue lasts until one is taken away, the prompt until the other is
     unanswered: 0, // requests for the list of models that hang
     resumable: true,
     streams: new Streams(),
@@ -207,7 +208,7 @@ async function answer(mock, body, said, response) {
   const results = body.messages.filter((m) => m.role === "tool");
   const script = scriptFor(said, mock.url, results);
   const stream = state.streams.begin(state.resumable && Boolean(body.stream_options?.resumable), response);
-  if (script.queue) await wait(script, (value) => stream.emit(value));
+  if (script.queue) await wait(state, script, (value) => stream.emit(value));
   let sent = 0;
   const pieces = [
     ...cut("reasoning_content", open ? "" : (script.reasoning ?? ""), script.size),
@@ -236,15 +237,23 @@ async function answer(mock, body, said, response) {
 }
 
 /** The queue, and the prompt being read. */
-async function wait(script, emit) {
+async function wait(state, script, emit) {
   for (let ahead = script.queue; ahead > 0; ahead -= 1) {
     emit({ choices: [], prompt_progress: { queue_position: ahead } });
     await sleep(150);
+    await held(state, 1);
   }
   for (let done = 1024; done <= script.prefill; done += 512) {
     emit({ choices: [], prompt_progress: { queue_position: 0, total: script.prefill, cache: 1024, processed: done } });
     await sleep(60);
+    await held(state, 0);
   }
+}
+
+/** Until a test has seen what it waits for; not longer than it waits. */
+async function held(state, left) {
+  const end = Date.now() + 20_000;
+  while (state.holds > left && Date.now() < end) await sleep(20);
 }
 
 function cut(field, text, size = 6) {

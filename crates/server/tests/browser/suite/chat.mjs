@@ -78,10 +78,13 @@ export default function suite(scenario) {
     assert.match(await chat.page.locator(".thinking-head").innerText(), /Thought for/);
   });
 
-  scenario("queue and prefill are shown before the first token", { needs: "mock" }, async (chat) => {
+  scenario("queue and prefill are shown before the first token", { needs: "mock" }, async (chat, { mock }) => {
+    mock.state.holds = 2;
     await chat.say("prefill please");
     await chat.text("In the queue, 2 ahead").waitFor();
+    mock.state.holds = 1;
     await chat.text(/Reading [\d,]+ of 4,096 tokens \(1,024 cached\)/).waitFor();
+    mock.state.holds = 0;
     await chat.settled();
     assert.equal(await chat.page.locator(".phase").count(), 0);
   });
