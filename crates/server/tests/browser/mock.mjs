@@ -1,6 +1,6 @@
 // A small server that plays the API for the page: scripted answers, faults and progress, no model.
 //
-// `state` may be changed by a test while it runs. Static files come from `page/` with the same headers as the real
+// `state` (state.mjs) may be changed by a test while it runs. Static files come from `page/` with the same headers as the real
 // server sends. Requests that came in are kept in `state.requests`; addresses under /leak are counted in `state.leaks`.
 
 import { createReadStream, existsSync, statSync } from "node:fs";
@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { scriptFor } from "./answers.mjs";
-import { Streams } from "./streams.mjs";
+import { freshState, GB } from "./state.mjs";
 
 const page = join(dirname(fileURLToPath(import.meta.url)), "../../page");
 const CSP =
@@ -21,52 +21,7 @@ const TYPES = {
   ".svg": "image/svg+xml",
   ".woff2": "font/woff2",
 };
-const GB = 1e9;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-export function freshState() {
-  return {
-    key: null,
-    ready: true,
-    requests: [],
-    leaks: [],
-    busy: 0,
-    faults: 0,
-    refuse: [],
-    holds: 0, // of 2: the queue lasts until one is taken away, the prompt until the other is
-    unanswered: 0, // requests for the list of models that hang
-    resumable: true,
-    streams: new Streams(),
-    loadMs: 20,
-    models: [
-      model("qwen35-2b-q4k-m", "Qwen3.5 2B", "loaded", 1.5, { reasoning: true, context_length: 32768 }),
-      model("qwen35-35b-a3b-q4k-xl", "Qwen3.5 35B-A3B", "downloaded", 21.7, { reasoning: true, context_length: 65536 }),
-      model("gpt-oss-20b-mxfp4", "gpt-oss 20B", "available", 12.1, { context_length: 131072, quantization: "MXFP4" }),
-      model("gpt-oss-120b-mxfp4", "gpt-oss 120B", "available", 63.4, {
-        context_length: 131072,
-        quantization: "MXFP4",
-        fits: false,
-      }),
-    ],
-  };
-}
-
-function model(id, name, state, gigabytes, more) {
-  return {
-    id,
-    object: "model",
-    created: 0,
-    owned_by: "zinc",
-    name,
-    state,
-    size_bytes: gigabytes * GB,
-    memory_bytes: gigabytes * 1.15 * GB,
-    fits: true,
-    quantization: "Q4_K_M",
-    default_sampling: { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0 },
-    ...more,
-  };
-}
 
 /** Starts it; `{ url, state, reset, close }`. */
 export async function startMock() {
