@@ -135,7 +135,7 @@ impl Device {
         &mut self.tuning
     }
 
-    /// Changes one number of it, for measurements, before a backend is made: see [`Tuning::set`].
+    /// Changes one entry of its tuning table, for measurements, before a backend is made: see [`Tuning::set`].
     ///
     /// # Errors
     /// What is wrong with the text, or that results would be wrong with this driver.

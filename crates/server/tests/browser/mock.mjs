@@ -1,13 +1,14 @@
 // A small server that plays the API for the page: scripted answers, faults and progress, no model.
 //
-// `state` (state.mjs) may be changed by a test while it runs. Static files come from `page/` with the same headers as the real
-// server sends. Requests that came in are kept in `state.requests`; addresses under /leak are counted in `state.leaks`.
+// `state` (state.mjs) may be changed by a test while it runs. Static files come from `page/` with the same headers as the
+// real server sends. Requests that came in are kept in `state.requests`; addresses under /leak are counted in `state.leaks`.
 
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { scriptFor } from "./answers.mjs";
+import { until } from "./harness.mjs";
 import { freshState, GB } from "./state.mjs";
 
 const page = join(dirname(fileURLToPath(import.meta.url)), "../../page");
@@ -196,19 +197,13 @@ async function wait(state, script, emit) {
   for (let ahead = script.queue; ahead > 0; ahead -= 1) {
     emit({ choices: [], prompt_progress: { queue_position: ahead } });
     await sleep(150);
-    await held(state, 1);
+    await until(() => state.holds <= 1);
   }
   for (let done = 1024; done <= script.prefill; done += 512) {
     emit({ choices: [], prompt_progress: { queue_position: 0, total: script.prefill, cache: 1024, processed: done } });
     await sleep(60);
-    await held(state, 0);
+    await until(() => state.holds === 0);
   }
-}
-
-/** Until a test has seen what it waits for; not longer than it waits. */
-async function held(state, left) {
-  const end = Date.now() + 20_000;
-  while (state.holds > left && Date.now() < end) await sleep(20);
 }
 
 function cut(field, text, size = 6) {

@@ -4,6 +4,7 @@ import { Streams } from "./streams.mjs";
 
 export const GB = 1e9;
 
+/** As a test finds it. */
 export function freshState() {
   return {
     key: null,
